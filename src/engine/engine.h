@@ -1,0 +1,61 @@
+/* engine/engine.h: token ids in, token ids out. One thread runs the step loop over a runner; other threads submit, cancel and read
+ * snapshots. The engine owns a request from a successful submit until its FINISHED event has been taken. */
+#ifndef HEADWAY_ENGINE_ENGINE_H
+#define HEADWAY_ENGINE_ENGINE_H
+
+#include "sched/runner.h"
+
+typedef struct engine engine;
+
+typedef struct {
+    const char *policy;          /* "prefill-first", "chunked" */
+    uint32_t max_queued;         /* requests waiting at most; submit answers ERR_BUSY above; default 1024 */
+    uint32_t chunk_tokens;       /* token budget of a chunk; 0: the runner's max */
+    hw_clock *clock;             /* NULL: the real one */
+    void (*wake)(void *context); /* called (engine thread) when the outbox goes from empty to non-empty; may be NULL */
+    void *wake_context;
+} engine_config;
+
+typedef enum { EVENT_TOKEN, EVENT_PROGRESS, EVENT_FINISHED } event_kind;
+
+typedef struct {
+    event_kind kind;
+    uint64_t request_id;
+    void *context;               /* request.context */
+    sampled_token token;         /* EVENT_TOKEN; top arrays filled only when asked for */
+    uint32_t prompt_done, prompt_total, cached; /* EVENT_PROGRESS and FINISHED: tokens */
+    finish_reason reason;        /* EVENT_FINISHED */
+    int32_t stop_token;          /* EVENT_FINISHED with FINISH_STOP: which; -1 else. It is not delivered as EVENT_TOKEN. */
+    uint32_t generated;
+    char error_text[160];        /* FINISH_ERROR */
+    uint64_t queued_us, prefill_us, decode_us; /* FINISHED: durations */
+    uint64_t time_us;            /* when it happened */
+} engine_event;
+
+typedef struct {                 /* for admission and metrics: a consistent copy */
+    uint32_t running, waiting, max_sequences;
+    uint32_t pages_total, pages_free;
+    uint64_t prompt_tokens, cached_tokens, generated_tokens, steps, decode_steps, prefill_runs, cancelled;
+    uint64_t finished[4];        /* by finish_reason */
+    uint64_t bytes, busy_us, last_step_bytes, last_step_us;
+    uint64_t prefill_us, decode_us;
+    bool draining, failed;
+} engine_snapshot;
+
+status engine_create(engine **out, runner *runner, const engine_config *config, error *err); /* borrows the runner */
+status engine_start(engine *e, error *err);            /* starts the thread */
+bool engine_step(engine *e);                           /* without a thread: one turn of the loop; false: nothing to do */
+void engine_destroy(engine *e);                        /* stops the thread, frees all requests; NULL allowed */
+
+/* Any thread. On OK the engine owns `r` (malloc'ed, with malloc'ed prompt and biases). ERR_BUSY: queue full; ERR_LIMIT: longer than the context or
+ * the pool; ERR_INVALID. On failure the caller keeps it. */
+status engine_submit(engine *e, request *r, error *err);
+void engine_cancel(engine *e, uint64_t request_id, finish_reason reason); /* any thread; FINISHED follows within one step */
+
+/* One consumer thread. Takes up to `max` events; returns how many. */
+size_t engine_take_events(engine *e, engine_event *events, size_t max);
+void engine_read_snapshot(engine *e, engine_snapshot *out); /* any thread; never blocks the step loop */
+const runner_info *engine_runner_info(const engine *e);
+void engine_drain(engine *e);                          /* refuse new work; running and queued work ends normally */
+
+#endif

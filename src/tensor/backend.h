@@ -1,0 +1,150 @@
+/* tensor/backend.h: one device and the operations a model needs of it.
+ * Ops are enqueued in order on the backend's queue by one thread (the engine's); `wait` returns when all have run. Buffers,
+ * weights and KV caches are opaque: host code never dereferences them, it uploads and downloads. A CPU backend may run an op
+ * before the call returns. All activations are f32, row-major (rows, stride).
+ * Same bits: each output row depends only on its own inputs, its position and the model; never on the number of rows,
+ * their order, the page ids or the thread count. So every reduction has a fixed order per row: K in blocks of 32 ascending for
+ * matmul, KV in fixed splits of ATTEND_SPLIT absolute positions for attention. */
+#ifndef HEADWAY_TENSOR_BACKEND_H
+#define HEADWAY_TENSOR_BACKEND_H
+
+#include "base/error.h"
+#include "tensor/dtype.h"
+
+enum { KV_PAGE_TOKENS = 32, ATTEND_SPLIT = 512, MATMUL_TARGETS_MAX = 3 };
+
+typedef struct backend backend;
+typedef struct buffer buffer;     /* device memory */
+typedef struct weight weight;     /* a matrix [rows, cols], packed for the device's kernels */
+typedef struct kv_cache kv_cache; /* paged K and V of all layers, f16 */
+
+typedef struct {
+    buffer *buf;
+    size_t offset; /* in floats */
+    size_t stride; /* floats from one row to the next */
+} view;
+
+typedef struct {
+    const weight *w;  /* out[r][n] = sum_k w[n][k] * x[r][k] */
+    view out;         /* (rows, w.rows) */
+    const buffer *bias; /* w.rows floats, or NULL */
+    bool add;         /* out += instead of out = (residual) */
+} matmul_target;
+
+typedef struct {
+    view x;           /* (rows, cols) */
+    uint32_t rows;
+    uint32_t target_count; /* 1..MATMUL_TARGETS_MAX, all with the same cols: x is quantized once */
+    matmul_target targets[MATMUL_TARGETS_MAX];
+} matmul_args;
+
+typedef struct {
+    const weight *table;
+    const int32_t *ids; /* host memory, copied by the call; each < table.rows */
+    uint32_t rows;
+    float scale;        /* multiplies the row; 1 for most */
+    view out;           /* (rows, cols) */
+} get_rows_args;
+
+typedef struct {
+    view x, out;          /* (rows, groups * dim); may be the same */
+    uint32_t rows, groups, dim; /* each group of dim floats is normalised alone (heads); groups 1 for a plain norm */
+    const buffer *weight; /* dim floats */
+    float eps;
+} rms_norm_args;
+
+typedef struct {
+    view x;               /* (rows, heads * head_dim), in place */
+    uint32_t rows, heads, head_dim, rotary; /* the first `rotary` channels of each head turn */
+    bool interleaved;     /* pairs (2i, 2i+1), else (i, i + rotary/2) */
+    const float *inv_freq; /* host, rotary/2 floats, lives as long as the model */
+    float factor;         /* multiplies cos and sin (yarn); 1 for most */
+    const uint32_t *positions; /* host, rows, copied by the call */
+} rope_args;
+
+typedef struct { /* consecutive rows of one sequence */
+    const uint32_t *pages; /* page of position p is pages[p / KV_PAGE_TOKENS]; host memory, valid until the op has run */
+    uint32_t position;     /* of the first row */
+    uint32_t row_start, row_count;
+} kv_segment;
+
+typedef struct {
+    kv_cache *cache;
+    uint32_t layer;
+    view k, v; /* (rows, kv_heads * head_dim), after norm and rope */
+    const kv_segment *segments;
+    uint32_t segment_count;
+} kv_write_args;
+
+typedef struct {
+    kv_cache *cache;
+    uint32_t layer;
+    view q, out; /* (rows, heads * head_dim) */
+    uint32_t heads;
+    const kv_segment *segments;
+    uint32_t segment_count;
+    float scale;
+    float softcap;   /* 0: none; else c * tanh(s / c) */
+    uint32_t window; /* 0: all; else row at p sees keys in (p - window, p] */
+} attend_args;
+
+typedef enum { ACT_SILU, ACT_GELU_TANH } activation;
+typedef struct {
+    view gate, up, out; /* out = act(gate) * up; may alias gate */
+    uint32_t rows, dim;
+    activation act;
+} act_mul_args;
+
+typedef struct {
+    view x, out; /* out += x */
+    uint32_t rows, dim;
+} add_args;
+
+typedef struct {
+    uint32_t layers, kv_heads, head_dim, page_count; /* pages of KV_PAGE_TOKENS tokens */
+} kv_cache_config;
+
+typedef struct {
+    uint32_t threads; /* 0: the machine's */
+    const char *kernels; /* NULL: best; "generic", "avx2", "avx512", "neon" */
+} backend_config;
+
+typedef struct backend_ops {
+    const char *name; /* "cpu" */
+    status (*buffer_create)(backend *self, size_t floats, buffer **out); /* zeroed */
+    void (*buffer_destroy)(backend *self, buffer *b);                    /* NULL allowed */
+    void (*upload)(backend *self, buffer *b, size_t offset, const float *src, size_t floats);
+    void (*download)(backend *self, const buffer *b, size_t offset, float *dst, size_t floats); /* waits */
+    /* `raw`: rows * row_bytes of `type` in file order, only read during the call. */
+    status (*weight_create)(backend *self, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
+                            error *err);
+    void (*weight_destroy)(backend *self, weight *w);
+    size_t (*weight_bytes)(const weight *w); /* device bytes: what one step reads of it */
+    status (*kv_create)(backend *self, const kv_cache_config *config, kv_cache **out, error *err);
+    void (*kv_destroy)(backend *self, kv_cache *cache);
+    size_t (*kv_page_bytes)(const kv_cache_config *config); /* of one page, all layers */
+
+    void (*matmul)(backend *self, const matmul_args *a);
+    void (*get_rows)(backend *self, const get_rows_args *a);
+    void (*rms_norm)(backend *self, const rms_norm_args *a);
+    void (*rope)(backend *self, const rope_args *a);
+    void (*kv_write)(backend *self, const kv_write_args *a);
+    void (*attend)(backend *self, const attend_args *a);
+    void (*act_mul)(backend *self, const act_mul_args *a);
+    void (*add)(backend *self, const add_args *a);
+    void (*wait)(backend *self);
+    void (*step_begin)(backend *self); /* workers wake and spin between ops of a step */
+    void (*step_end)(backend *self);   /* workers sleep */
+    double (*read_roof)(backend *self, size_t bytes); /* measured bytes/s of reading a buffer of that size */
+    void (*close)(backend *self);
+} backend_ops;
+
+struct backend {
+    const backend_ops *ops;
+    const char *kernels; /* which table runs: "avx512" */
+    uint32_t threads;
+};
+
+status cpu_backend_open(backend **out, const backend_config *config, error *err);
+
+#endif
