@@ -1,0 +1,66 @@
+/* cli/main.c: the table of commands. Each command lies in a file of its own and gets argv from its own name on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+
+#ifndef HEADWAY_VERSION
+#define HEADWAY_VERSION "0.1.0"
+#endif
+
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *text;
+} command;
+
+/* Until all have landed: a command whose file is missing has address NULL and is not listed. */
+#pragma weak serve_main
+#pragma weak chat_main
+#pragma weak inspect_main
+#pragma weak tokenize_main
+#pragma weak render_main
+#pragma weak bench_main
+
+static const command commands[] = {
+    {"serve", serve_main, "answer OpenAI-compatible requests with a model"},
+    {"chat", chat_main, "talk to a model in the terminal"},
+    {"inspect", inspect_main, "say what a model file is, what it needs and whether it runs"},
+    {"tokenize", tokenize_main, "text on stdin, token ids out"},
+    {"render", render_main, "messages on stdin, prompt text out, by a chat template"},
+    {"bench", bench_main, "measure this machine with a model"},
+    {NULL, NULL, NULL},
+};
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: headway COMMAND [FLAGS]\n\n"
+                 "Headway serves open-weight language models over the OpenAI-compatible API.\n\n");
+    for (const command *c = commands; c->name; c++)
+        if (c->run)
+            fprintf(out, "  %-10s %s\n", c->name, c->text);
+    fprintf(out, "\n  headway COMMAND --help   the flags of a command\n"
+                 "  headway --version        the version\n\n"
+                 "HEADWAY_CPU=generic|avx2|avx512|neon picks the kernels; by default the best that the CPU has.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("headway " HEADWAY_VERSION);
+        return 0;
+    }
+    for (const command *c = commands; c->name; c++)
+        if (c->run && !strcmp(argv[1], c->name))
+            return c->run(argc - 1, argv + 1);
+    fprintf(stderr, "headway: '%s' is not a command (see `headway --help`)\n", argv[1]);
+    return 2;
+}
