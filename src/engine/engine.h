@@ -26,7 +26,7 @@ typedef struct {
     uint32_t prompt_done, prompt_total, cached; /* EVENT_PROGRESS and FINISHED: tokens */
     finish_reason reason;        /* EVENT_FINISHED */
     int32_t stop_token;          /* EVENT_FINISHED with FINISH_STOP: which; -1 else. It is not delivered as EVENT_TOKEN. */
-    uint32_t generated;
+    uint32_t generated;          /* the stop token is not counted */
     char error_text[160];        /* FINISH_ERROR */
     uint64_t queued_us, prefill_us, decode_us; /* FINISHED: durations */
     uint64_t time_us;            /* when it happened */
@@ -40,12 +40,16 @@ typedef struct {                 /* for admission and metrics: a consistent copy
     uint64_t bytes, busy_us, last_step_bytes, last_step_us;
     uint64_t prefill_us, decode_us;
     bool draining, failed;
+    uint64_t preemptions;        /* sequences put back to the queue because the pool was full */
+    uint64_t decode_rows;        /* tokens of all decode steps: / decode_steps = mean batch */
 } engine_snapshot;
 
 status engine_create(engine **out, runner *runner, const engine_config *config, error *err); /* borrows the runner */
 status engine_start(engine *e, error *err);            /* starts the thread */
 bool engine_step(engine *e);                           /* without a thread: one turn of the loop; false: nothing to do */
 void engine_destroy(engine *e);                        /* stops the thread, frees all requests; NULL allowed */
+
+void engine_stop(engine *e);                           /* joins the thread; what is unfinished ends as CANCELLED, its events can be taken */
 
 /* Any thread. On OK the engine owns `r` (malloc'ed, with malloc'ed prompt and biases). ERR_BUSY: queue full; ERR_LIMIT: longer than the context or
  * the pool; ERR_INVALID. On failure the caller keeps it. */
@@ -56,6 +60,7 @@ void engine_cancel(engine *e, uint64_t request_id, finish_reason reason); /* any
 size_t engine_take_events(engine *e, engine_event *events, size_t max);
 void engine_read_snapshot(engine *e, engine_snapshot *out); /* any thread; never blocks the step loop */
 const runner_info *engine_runner_info(const engine *e);
+uint32_t engine_token_limit(const engine *e);          /* prompt_count + max_tokens of one request at most (context and pool) */
 void engine_drain(engine *e);                          /* refuse new work; running and queued work ends normally */
 
 #endif

@@ -23,11 +23,18 @@ typedef struct {
     double read_roof;          /* bytes/s measured, 0: unknown */
 } runner_info;
 
+typedef struct {               /* a sequence slot starts; all of it stays valid and in place until sequence_close */
+    uint64_t request_id;
+    const sampling_params *params;
+    const int32_t *tokens;     /* prompt_count prompt tokens, then the generated ones so far; the engine appends to it */
+    uint32_t prompt_count;
+    uint32_t generated_before; /* > 0 after a preemption: all of it is prefilled again, and the next token sampled is number
+                                  generated_before (from 0) of the request: random numbers, penalties go on from there */
+} sequence_start;
+
 typedef struct {
     const char *name;          /* "model", "sim", "script" */
-    /* A sequence slot starts: `params` and `prompt` stay valid until sequence_close. */
-    status (*sequence_open)(runner *self, uint32_t seq, const sampling_params *params, const int32_t *prompt,
-                            uint32_t prompt_count);
+    status (*sequence_open)(runner *self, uint32_t seq, const sequence_start *start); /* copies *start */
     void (*sequence_close)(runner *self, uint32_t seq);
     status (*run)(runner *self, const step_plan *plan, step_result *result, hw_clock *clock, error *err);
     void (*yield)(runner *self); /* any thread: a running prefill stops at its next row block; forgotten when none runs */
