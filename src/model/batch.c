@@ -1,0 +1,155 @@
+/* model/batch.c: the cursor over (layer, op, row block) that carries rows through any architecture, and the output head. */
+#include "model/model.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t segment_capacity, error *err)
+{
+    batch *b = calloc(1, sizeof *b);
+    if (!b)
+        return error_set(err, ERR_MEMORY, "batch: out of memory");
+    b->row_capacity = row_capacity;
+    b->segment_capacity = segment_capacity;
+    b->segments = calloc(segment_capacity, sizeof *b->segments);
+    b->slice = calloc(segment_capacity, sizeof *b->slice);
+    b->ids = calloc(row_capacity, sizeof *b->ids);
+    b->positions = calloc(m->row_block, sizeof *b->positions);
+    status st = m->device->ops->buffer_create(m->device, (size_t)row_capacity * m->config.hidden, &b->x);
+    if (st || !b->segments || !b->slice || !b->ids || !b->positions) {
+        batch_destroy(m, b);
+        return error_set(err, ERR_MEMORY, "batch of %u rows: out of memory", row_capacity);
+    }
+    *out = b;
+    return OK;
+}
+
+void batch_destroy(const model *m, batch *b)
+{
+    if (!b)
+        return;
+    m->device->ops->buffer_destroy(m->device, b->x);
+    free(b->segments);
+    free(b->slice);
+    free(b->ids);
+    free(b->positions);
+    free(b);
+}
+
+void batch_start(batch *b, kv_cache *cache)
+{
+    b->rows = b->segment_count = 0;
+    b->layer = b->op = b->row = 0;
+    b->embedded = false;
+    b->weight_bytes = b->kv_bytes = 0;
+    b->cache = cache;
+}
+
+void batch_add(batch *b, const uint32_t *pages, uint32_t position, const int32_t *tokens, uint32_t count)
+{
+    assert(b->segment_count < b->segment_capacity && b->rows + count <= b->row_capacity);
+    b->segments[b->segment_count++] = (batch_segment){pages, tokens, position, b->rows, count};
+    for (uint32_t i = 0; i < count; i++)
+        b->ids[b->rows + i] = tokens[i];
+    b->rows += count;
+}
+
+static void embed_rows(const model *m, batch *b)
+{
+    const get_rows_args args = {.table = m->embed,
+                                .ids = b->ids,
+                                .rows = b->rows,
+                                .scale = m->config.embed_scale,
+                                .out = {b->x, 0, m->config.hidden}};
+    m->device->ops->get_rows(m->device, &args);
+    b->embedded = true;
+}
+
+/* KV bytes that the rows of this block need: every key and value up to their last position, once. */
+static uint64_t attended_bytes(const model *m, const batch *b, uint32_t layer, uint32_t row, uint32_t count)
+{
+    const model_config *c = &m->config;
+    uint64_t token_bytes = (uint64_t)c->kv_heads * c->head_dim * 2 * sizeof(uint16_t), total = 0;
+    for (uint32_t s = 0; s < b->segment_count; s++) {
+        const batch_segment *g = &b->segments[s];
+        uint32_t first = row > g->row_start ? row : g->row_start;
+        uint32_t last = row + count < g->row_start + g->row_count ? row + count : g->row_start + g->row_count;
+        if (first >= last)
+            continue;
+        uint64_t end = (uint64_t)g->position + (last - g->row_start), start = 0;
+        uint64_t oldest = (uint64_t)g->position + (first - g->row_start) + 1;
+        if (m->layers[layer].sliding && oldest > c->window)
+            start = oldest - c->window;
+        total += (end - start) * token_bytes;
+    }
+    return total;
+}
+
+bool batch_advance(const model *m, batch *b)
+{
+    if (!b->embedded)
+        embed_rows(m, b);
+    if (b->layer >= m->config.layers)
+        return true;
+    uint32_t left = b->rows - b->row;
+    uint32_t count = left < m->row_block ? left : m->row_block;
+    if (b->row == 0)
+        b->weight_bytes += m->arch->op_weight_bytes(m, b->layer, b->op);
+    if (b->op == 0)
+        b->kv_bytes += attended_bytes(m, b, b->layer, b->row, count);
+    m->arch->run_op(m, b, b->layer, b->op, b->row, count);
+    b->row += count;
+    if (b->row < b->rows)
+        return false;
+    b->row = 0;
+    if (++b->op == m->arch->op_count) {
+        b->op = 0;
+        b->layer++;
+    }
+    return b->layer >= m->config.layers;
+}
+
+status head_create(head_scratch *h, const model *m, error *err)
+{
+    const backend_ops *ops = m->device->ops;
+    status st = ops->buffer_create(m->device, (size_t)HEAD_ROWS * m->config.hidden, &h->norm);
+    if (!st)
+        st = ops->buffer_create(m->device, (size_t)HEAD_ROWS * m->config.vocab, &h->logits);
+    return st ? error_set(err, st, "output head: out of memory") : OK;
+}
+
+void head_destroy(const model *m, head_scratch *h)
+{
+    m->device->ops->buffer_destroy(m->device, h->norm);
+    m->device->ops->buffer_destroy(m->device, h->logits);
+    *h = (head_scratch){0};
+}
+
+void head_logits(const model *m, const head_scratch *h, const batch *b, const uint32_t *rows, uint32_t count, float *logits)
+{
+    const backend_ops *ops = m->device->ops;
+    const model_config *c = &m->config;
+    assert(count <= HEAD_ROWS);
+    for (uint32_t i = 0; i < count;) { /* runs of consecutive rows: one call each */
+        uint32_t run = 1;
+        while (i + run < count && rows[i + run] == rows[i] + run)
+            run++;
+        ops->rms_norm(m->device, &(rms_norm_args){.x = {b->x, (size_t)rows[i] * c->hidden, c->hidden},
+                                                  .out = {h->norm, (size_t)i * c->hidden, c->hidden},
+                                                  .rows = run,
+                                                  .groups = 1,
+                                                  .dim = c->hidden,
+                                                  .weight = m->final_norm,
+                                                  .eps = c->rms_eps});
+        i += run;
+    }
+    ops->matmul(m->device, &(matmul_args){.x = {h->norm, 0, c->hidden},
+                                          .rows = count,
+                                          .target_count = 1,
+                                          .targets = {{.w = m->head, .out = {h->logits, 0, c->vocab}}}});
+    ops->download(m->device, h->logits, 0, logits, (size_t)count * c->vocab);
+    if (c->final_softcap > 0)
+        for (size_t i = 0; i < (size_t)count * c->vocab; i++)
+            logits[i] = c->final_softcap * tanhf(logits[i] / c->final_softcap);
+}

@@ -1,0 +1,108 @@
+/* model/model.h: a model's numbers and weights, bound to a backend, and the batch that moves through its layers.
+ * The architecture files (arch/) bind names to weights and say what one op of one layer does to a block of rows; everything
+ * else (cursor, yields, sampling) is common. A model is immutable after model_load. A batch belongs to the engine thread. */
+#ifndef HEADWAY_MODEL_MODEL_H
+#define HEADWAY_MODEL_MODEL_H
+
+#include "model/file/model_file.h"
+#include "tensor/backend.h"
+
+typedef struct model model;
+typedef struct batch batch;
+
+typedef struct { /* rotary embedding of one kind of layer: models.md 1.1 */
+    float *inv_freq; /* rotary / 2 */
+    float factor;    /* multiplies cos and sin */
+} rope_table;
+
+typedef struct {
+    uint32_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, context;
+    uint32_t rotary;         /* channels of a head that turn */
+    bool interleaved;        /* GGUF `llama` rotates adjacent pairs */
+    float rms_eps, attend_scale, embed_scale;
+    float attend_softcap, final_softcap; /* 0: none */
+    uint32_t window;         /* of sliding layers; 0: no layer slides */
+    uint32_t window_pattern; /* every n-th layer is full */
+    activation act;
+    uint32_t state_floats;   /* fixed-size recurrent state of a sequence; 0 for attention-only models */
+} model_config;
+
+typedef struct { /* NULL where the architecture has none */
+    buffer *attn_norm, *q_norm, *k_norm, *q_bias, *k_bias, *v_bias, *o_bias, *attn_post_norm, *ffn_norm, *ffn_post_norm;
+    weight *q, *k, *v, *o, *gate, *up, *down;
+    bool sliding;
+} layer_weights;
+
+typedef struct { /* one family; a new one is a new file and a line in arch.c */
+    const char *name;   /* general.architecture */
+    uint32_t op_count;  /* ops of a layer; a chunk may stop after any of them */
+    status (*configure)(model *m, const model_file *file, error *err); /* what differs from the defaults of arch.c */
+    status (*bind)(model *m, const model_file *file, uint32_t layer, error *err);
+    void (*run_op)(const model *m, batch *b, uint32_t layer, uint32_t op, uint32_t row_start, uint32_t row_count);
+    uint64_t (*op_weight_bytes)(const model *m, uint32_t layer, uint32_t op); /* read once per batch */
+} arch_ops;
+
+struct model {
+    const arch_ops *arch;
+    backend *device;
+    model_config config;
+    layer_weights *layers;
+    weight *embed, *head; /* head == embed when tied */
+    buffer *final_norm;
+    rope_table rope, rope_local; /* local: sliding layers of gemma3 */
+    uint32_t row_block;      /* rows that one op works on between two looks at the yield flag */
+    uint64_t weight_bytes;   /* device bytes that one decode step reads */
+    struct {                 /* row_block rows each; contents do not outlive an op */
+        buffer *norm, *q, *k, *v, *att, *gate, *up, *proj;
+    } work;
+};
+
+typedef struct {
+    void (*report)(void *context, const char *what, double fraction); /* may be NULL */
+    void *context;
+} load_progress;
+
+/* Binds and packs every weight of `file` (which may be closed afterwards). `err` names key or tensor. */
+status model_load(model **out, const model_file *file, backend *device, const load_progress *progress, error *err);
+void model_free(model *m); /* NULL is allowed */
+const arch_ops *arch_find(span name);
+kv_cache_config model_kv_config(const model *m, uint32_t page_count);
+
+typedef struct { /* consecutive tokens of one sequence in a batch */
+    const uint32_t *pages;
+    const int32_t *tokens;
+    uint32_t position, row_start, row_count;
+} batch_segment;
+
+struct batch {
+    buffer *x;               /* (row_capacity, hidden): the residual stream; lives across yields */
+    uint32_t row_capacity, segment_capacity;
+    uint32_t rows, segment_count;
+    batch_segment *segments;
+    kv_cache *cache;
+    uint32_t layer, op, row; /* the cursor: the next thing to run */
+    bool embedded;           /* rows of x hold embeddings */
+    uint64_t weight_bytes, kv_bytes; /* useful bytes of the ops run since batch_start */
+    int32_t *ids;            /* scratch, row_capacity */
+    uint32_t *positions;     /* scratch, row_block */
+    kv_segment *slice;       /* scratch, segment_capacity */
+};
+
+status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t segment_capacity, error *err);
+void batch_destroy(const model *m, batch *b);
+void batch_start(batch *b, kv_cache *cache); /* empty, cursor at the beginning */
+void batch_add(batch *b, const uint32_t *pages, uint32_t position, const int32_t *tokens, uint32_t count);
+
+/* Advances the cursor by one op of one row block; true when all layers are done. */
+bool batch_advance(const model *m, batch *b);
+
+/* Logits of `count` (<= HEAD_ROWS) rows of a finished batch into host memory (count, vocab). */
+enum { HEAD_ROWS = 32 };
+typedef struct {
+    buffer *norm, *logits;
+} head_scratch;
+status head_create(head_scratch *h, const model *m, error *err);
+void head_destroy(const model *m, head_scratch *h);
+void head_logits(const model *m, const head_scratch *h, const batch *b, const uint32_t *rows, uint32_t count, float *logits);
+
+#endif
