@@ -1,0 +1,286 @@
+/* runner/model_runner.c: step plans on a real model. One decode batch, and one batch per open chunk whose cursor survives a yield. */
+#include "runner/model_runner.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory_info.h"
+#include "model/sampler.h"
+
+typedef struct {
+    batch *batch;
+    bool open;
+    uint32_t seq, position, count; /* of the chunk in it */
+} chunk_state;
+
+typedef struct {
+    runner base; /* first: a model_runner* is a runner* */
+    backend *device;
+    model *model;
+    kv_cache *cache;
+    head_scratch head;
+    batch *decode; /* decode rows, and a whole chunk in a fused step */
+    chunk_state chunks[OPEN_CHUNKS];
+    sampler **samplers; /* per sequence slot */
+    float *logits;      /* (HEAD_ROWS, vocab) */
+    uint32_t vocab_limit;
+    atomic_bool yield;
+    logits_tap tap;
+    void *tap_context;
+} model_runner;
+
+typedef struct { /* a row whose logits are wanted */
+    uint32_t row, seq, position;
+} wanted_row;
+
+static status runner_sequence_open(runner *base, uint32_t seq, const sequence_start *start)
+{
+    model_runner *r = (model_runner *)base;
+    assert(seq < base->info.max_sequences);
+    sampler_destroy(r->samplers[seq]);
+    r->samplers[seq] = NULL;
+    return sampler_create(&r->samplers[seq], start->params, r->vocab_limit, start->tokens, start->prompt_count,
+                          start->generated_before);
+}
+
+static void runner_sequence_close(runner *base, uint32_t seq)
+{
+    model_runner *r = (model_runner *)base;
+    sampler_destroy(r->samplers[seq]);
+    r->samplers[seq] = NULL;
+    for (uint32_t i = 0; i < OPEN_CHUNKS; i++)
+        if (r->chunks[i].open && r->chunks[i].seq == seq)
+            r->chunks[i].open = false;
+}
+
+static void sample_rows(model_runner *r, const batch *b, const wanted_row *rows, uint32_t count, step_result *result)
+{
+    uint32_t vocab = r->model->config.vocab;
+    for (uint32_t done = 0; done < count;) {
+        uint32_t group = count - done < HEAD_ROWS ? count - done : HEAD_ROWS, index[HEAD_ROWS];
+        for (uint32_t i = 0; i < group; i++)
+            index[i] = rows[done + i].row;
+        head_logits(r->model, &r->head, b, index, group, r->logits);
+        for (uint32_t i = 0; i < group; i++) {
+            const wanted_row *w = &rows[done + i];
+            float *logits = r->logits + (size_t)i * vocab;
+            if (r->tap)
+                r->tap(r->tap_context, w->seq, w->position, logits, vocab);
+            sampled_token *token = &result->tokens[result->token_count++];
+            token->seq = w->seq;
+            sampler_draw(r->samplers[w->seq], logits, token);
+        }
+        done += group;
+    }
+    result->weight_bytes += r->device->ops->weight_bytes(r->model->head);
+}
+
+static void finish_batch(const batch *b, step_result *result)
+{
+    result->weight_bytes += b->weight_bytes;
+    result->kv_bytes += b->kv_bytes;
+}
+
+/* Decode rows, and the chunk's rows too in a fused step, through all layers. */
+static void run_rows(model_runner *r, const step_plan *plan, step_result *result)
+{
+    batch *b = r->decode;
+    wanted_row wanted[MAX_ROWS + 1];
+    uint32_t count = 0;
+    batch_start(b, r->cache);
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const decode_row *row = &plan->rows[i];
+        batch_add(b, row->pages, row->position, &row->token, 1);
+        wanted[count++] = (wanted_row){i, row->seq, row->position};
+    }
+    if (plan->kind == STEP_FUSED) {
+        const prefill_chunk *c = &plan->chunk;
+        batch_add(b, c->pages, c->position, c->tokens, c->token_count);
+        if (c->sample)
+            wanted[count++] = (wanted_row){b->rows - 1, c->seq, c->position + c->token_count - 1};
+        result->chunk_done = true;
+    }
+    while (!batch_advance(r->model, b))
+        ;
+    if (count)
+        sample_rows(r, b, wanted, count, result);
+    finish_batch(b, result);
+}
+
+static void run_prefill(model_runner *r, const step_plan *plan, step_result *result, hw_clock *clock)
+{
+    const prefill_chunk *c = &plan->chunk;
+    assert(c->chunk_slot < OPEN_CHUNKS);
+    chunk_state *state = &r->chunks[c->chunk_slot];
+    batch *b = state->batch;
+    if (!state->open || state->seq != c->seq || state->position != c->position || state->count != c->token_count) {
+        batch_start(b, r->cache);
+        batch_add(b, c->pages, c->position, c->tokens, c->token_count);
+        *state = (chunk_state){b, true, c->seq, c->position, c->token_count};
+    }
+    b->segments[0].pages = c->pages; /* the engine's table may have moved since */
+    b->weight_bytes = b->kv_bytes = 0;
+    bool done = false;
+    while (!(done = batch_advance(r->model, b))) {
+        if (atomic_exchange_explicit(&r->yield, false, memory_order_relaxed))
+            break;
+        if (plan->deadline_us && clock->now_us(clock) >= plan->deadline_us)
+            break;
+    }
+    if (done) {
+        state->open = false;
+        result->chunk_done = true;
+        if (c->sample)
+            sample_rows(r, b, &(wanted_row){b->rows - 1, c->seq, c->position + c->token_count - 1}, 1, result);
+    }
+    finish_batch(b, result);
+}
+
+static status runner_run(runner *base, const step_plan *plan, step_result *result, hw_clock *clock, error *err)
+{
+    model_runner *r = (model_runner *)base;
+    (void)err;
+    result->token_count = 0;
+    result->chunk_done = false;
+    result->bytes = result->weight_bytes = result->kv_bytes = 0;
+    r->device->ops->step_begin(r->device);
+    if (plan->kind == STEP_PREFILL)
+        run_prefill(r, plan, result, clock);
+    else
+        run_rows(r, plan, result);
+    r->device->ops->wait(r->device);
+    r->device->ops->step_end(r->device);
+    result->bytes = result->weight_bytes + result->kv_bytes;
+    return OK;
+}
+
+static void runner_yield(runner *base)
+{
+    atomic_store_explicit(&((model_runner *)base)->yield, true, memory_order_relaxed);
+}
+
+static void runner_close(runner *base)
+{
+    model_runner *r = (model_runner *)base;
+    if (r->model) {
+        batch_destroy(r->model, r->decode);
+        for (uint32_t i = 0; i < OPEN_CHUNKS; i++)
+            batch_destroy(r->model, r->chunks[i].batch);
+        head_destroy(r->model, &r->head);
+    }
+    for (uint32_t i = 0; r->samplers && i < base->info.max_sequences; i++)
+        sampler_destroy(r->samplers[i]);
+    free(r->samplers);
+    free(r->logits);
+    if (r->cache)
+        r->device->ops->kv_destroy(r->device, r->cache);
+    model_free(r->model);
+    if (r->device)
+        r->device->ops->close(r->device);
+    free((char *)base->info.model_name);
+    free(r);
+}
+
+static const runner_ops model_runner_ops = {"model", runner_sequence_open, runner_sequence_close, runner_run, runner_yield,
+                                            runner_close};
+
+/* Context and pool: what was asked for, or what fits into half of the memory that is left. */
+static status plan_memory(model_runner *r, const model_runner_config *config, char *text, size_t text_size, error *err)
+{
+    runner_info *info = &r->base.info;
+    kv_cache_config one = model_kv_config(r->model, 1);
+    info->page_tokens = KV_PAGE_TOKENS;
+    info->page_bytes = r->device->ops->kv_page_bytes(&one);
+    info->max_sequences = config->sequences ? config->sequences : DEFAULT_SEQUENCES;
+    uint64_t budget = config->kv_memory ? config->kv_memory : memory_available() / 2;
+    uint32_t trained = r->model->config.context, wanted = config->context ? config->context : trained;
+    uint64_t pages = budget / info->page_bytes, page_limit = UINT32_MAX / 2;
+    uint64_t useful = ((uint64_t)wanted + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS * info->max_sequences;
+    if (!config->kv_memory && pages > useful)
+        pages = useful;
+    if (pages > page_limit)
+        pages = page_limit;
+    if (pages == 0)
+        return error_set(err, ERR_MEMORY, "KV memory of %llu bytes holds no page (%llu bytes)", (unsigned long long)budget,
+                         (unsigned long long)info->page_bytes);
+    uint64_t fits = pages * KV_PAGE_TOKENS;
+    if (config->context && fits < wanted)
+        return error_set(err, ERR_MEMORY, "a context of %u tokens needs %llu MB of KV memory, %llu MB are there", wanted,
+                         (unsigned long long)(useful / info->max_sequences * info->page_bytes >> 20),
+                         (unsigned long long)(budget >> 20));
+    info->context_length = fits < wanted ? (uint32_t)fits : wanted;
+    info->page_count = (uint32_t)pages;
+    const char *why = config->context ? "asked for" : fits < wanted ? "what the KV memory holds" : "the model's own";
+    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB for %u streams (%s); weights %llu MB", info->context_length,
+             why, (unsigned long long)(pages * info->page_bytes >> 20), info->max_sequences,
+             config->kv_memory ? "asked for" : "at most half of the free memory, used as it fills",
+             (unsigned long long)(r->model->weight_bytes >> 20));
+    return OK;
+}
+
+static status create_batches(model_runner *r, const model_runner_config *config, error *err)
+{
+    runner_info *info = &r->base.info;
+    info->max_rows = info->max_sequences < MAX_ROWS ? info->max_sequences : MAX_ROWS;
+    info->max_chunk_tokens = config->chunk_tokens ? config->chunk_tokens : DEFAULT_CHUNK;
+    info->max_open_chunks = OPEN_CHUNKS;
+    status st = batch_create(&r->decode, r->model, info->max_rows + info->max_chunk_tokens, info->max_rows + 1, err);
+    for (uint32_t i = 0; !st && i < OPEN_CHUNKS; i++)
+        st = batch_create(&r->chunks[i].batch, r->model, info->max_chunk_tokens, 1, err);
+    if (st || (st = head_create(&r->head, r->model, err)))
+        return st;
+    kv_cache_config kv = model_kv_config(r->model, info->page_count);
+    if ((st = r->device->ops->kv_create(r->device, &kv, &r->cache, err)))
+        return st;
+    r->samplers = calloc(info->max_sequences, sizeof *r->samplers);
+    r->logits = malloc((size_t)HEAD_ROWS * r->model->config.vocab * sizeof *r->logits);
+    if (!r->samplers || !r->logits)
+        return error_set(err, ERR_MEMORY, "runner: out of memory");
+    return OK;
+}
+
+static char *model_name(const model_file *file)
+{
+    span name = {0};
+    if (model_file_string(file, "general.name", &name, NULL) == OK && name.size && name.size < 200)
+        return strndup(name.data, name.size);
+    const char *path = model_file_path(file), *slash = strrchr(path, '/');
+    return strdup(slash ? slash + 1 : path);
+}
+
+status model_runner_open(runner **out, const model_file *file, const model_runner_config *config, char *plan_text,
+                         size_t plan_size, error *err)
+{
+    model_runner *r = calloc(1, sizeof *r);
+    if (!r)
+        return error_set(err, ERR_MEMORY, "runner: out of memory");
+    r->base.ops = &model_runner_ops;
+    status st;
+    if ((st = cpu_backend_open(&r->device, &(backend_config){config->threads, config->kernels}, err)) ||
+        (st = model_load(&r->model, file, r->device, &config->progress, err)) ||
+        (st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err))) {
+        runner_close(&r->base);
+        return st;
+    }
+    runner_info *info = &r->base.info;
+    info->model_name = model_name(file);
+    info->vocab_size = r->model->config.vocab;
+    info->weight_bytes = r->model->weight_bytes;
+    r->vocab_limit = config->vocab_limit && config->vocab_limit < info->vocab_size ? config->vocab_limit : info->vocab_size;
+    *out = &r->base;
+    return OK;
+}
+
+const model *model_runner_model(const runner *r)
+{
+    return ((const model_runner *)r)->model;
+}
+
+void model_runner_tap(runner *r, logits_tap tap, void *context)
+{
+    ((model_runner *)r)->tap = tap;
+    ((model_runner *)r)->tap_context = context;
+}
