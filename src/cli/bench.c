@@ -1,0 +1,217 @@
+/* cli/bench.c: `headway bench`: prefill and decode speed of a model on this machine, through the runner that serves it.
+ * Prompts are random ids. Every figure is the median of the repetitions; JSON on request. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "runner/model_runner.h"
+
+enum { DEPTHS_MAX = 16, REPEATS_MAX = 50 };
+
+static const flag_spec bench_flags[] = {
+    {"--model", "PATH", "the model file", NULL},
+    {"--prefill", "LIST", "prompt lengths to prefill", "512,2048,4096"},
+    {"--depth", "LIST", "contexts to decode at", "0,4096"},
+    {"--tokens", "N", "tokens of a decode run", "64"},
+    {"--streams", "N", "streams that decode at once", "1"},
+    {"--repeat", "N", "repetitions; the median counts", "3"},
+    {"--threads", "N", "worker threads [the machine's]", NULL},
+    {"--json", NULL, "one JSON object on stdout", NULL},
+    {NULL, NULL, NULL, NULL},
+};
+static const command_spec bench_spec = {
+    .name = "bench", .summary = "Measures prefill and decode speed of a model.", .flags = bench_flags};
+
+typedef struct {
+    runner *runner;
+    int32_t *tokens;   /* context random ids */
+    uint32_t *pages;   /* streams * pages_per_stream */
+    uint32_t pages_per_stream, streams;
+    sampled_token *sampled;
+    sampling_params greedy;
+    uint64_t bytes;    /* of the last measured run */
+} bench;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, by_value);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static void run_plan(bench *b, const step_plan *plan)
+{
+    step_result result = {.tokens = b->sampled};
+    error err;
+    b->runner->ops->run(b->runner, plan, &result, clock_real(), &err);
+    b->bytes += result.bytes;
+}
+
+static void open_streams(bench *b)
+{
+    for (uint32_t s = 0; s < b->streams; s++)
+        b->runner->ops->sequence_open(b->runner, s, &(sequence_start){.params = &b->greedy, .tokens = b->tokens, .prompt_count = 1});
+}
+
+/* Seconds to prefill `count` tokens of stream `seq`. */
+static double prefill(bench *b, uint32_t seq, uint32_t count)
+{
+    uint64_t start = clock_now_us();
+    uint32_t step = b->runner->info.max_chunk_tokens;
+    for (uint32_t at = 0; at < count; at += step) {
+        uint32_t left = count - at, n = left < step ? left : step;
+        run_plan(b, &(step_plan){.kind = STEP_PREFILL,
+                                 .chunk = {seq, b->pages + (size_t)seq * b->pages_per_stream, at, b->tokens + at, n,
+                                           at + n == count, 0}});
+    }
+    return (double)(clock_now_us() - start) * 1e-6;
+}
+
+/* Seconds for `count` decode steps of all streams from `depth` on. */
+static double decode(bench *b, uint32_t depth, uint32_t count)
+{
+    decode_row rows[MAX_ROWS];
+    uint64_t start = clock_now_us();
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t s = 0; s < b->streams; s++)
+            rows[s] = (decode_row){s, b->pages + (size_t)s * b->pages_per_stream, depth + i,
+                                   i ? b->sampled[s].token : b->tokens[depth + s]};
+        run_plan(b, &(step_plan){.kind = STEP_DECODE, .rows = rows, .row_count = b->streams});
+    }
+    return (double)(clock_now_us() - start) * 1e-6;
+}
+
+static uint32_t read_list(const char *text, uint32_t *out, uint32_t *highest)
+{
+    uint32_t count = 0;
+    while (*text && count < DEPTHS_MAX) {
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+        if (end == text || value > (1u << 24) || (*end && *end != ','))
+            return 0;
+        out[count++] = (uint32_t)value;
+        *highest = value > *highest ? (uint32_t)value : *highest;
+        text = *end ? end + 1 : end;
+    }
+    return count;
+}
+
+static status open_bench(bench *b, const command_flags *flags, uint32_t longest, uint32_t tokens, error *err)
+{
+    const char *path = flag_text(flags, "--model");
+    uint64_t threads = 0;
+    status st = flag_number(flags, "--threads", 1, 1024, &threads, err);
+    if (st && st != ERR_NOT_FOUND)
+        return st;
+    model_file *file;
+    if ((st = model_file_open(&file, path, err)))
+        return st;
+    uint32_t context = longest + tokens + KV_PAGE_TOKENS;
+    char plan[256];
+    st = model_runner_open(&b->runner, file,
+                           &(model_runner_config){.threads = (uint32_t)threads, .context = context, .sequences = b->streams,
+                                                  .kernels = getenv("HEADWAY_CPU")},
+                           plan, sizeof plan, err);
+    model_file_close(file);
+    if (st)
+        return st;
+    b->pages_per_stream = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+    b->tokens = malloc((context + b->streams) * sizeof *b->tokens);
+    b->pages = malloc((size_t)b->streams * b->pages_per_stream * sizeof *b->pages);
+    b->sampled = calloc(MAX_ROWS + 1, sizeof *b->sampled);
+    if (!b->tokens || !b->pages || !b->sampled)
+        return error_set(err, ERR_MEMORY, "out of memory");
+    rng r = {1};
+    for (uint32_t i = 0; i < context + b->streams; i++)
+        b->tokens[i] = (int32_t)rng_below(&r, b->runner->info.vocab_size);
+    for (uint32_t i = 0; i < b->streams * b->pages_per_stream; i++)
+        b->pages[i] = i;
+    return OK;
+}
+
+static void print_row(bool json, bool *first, const char *what, uint32_t at, double rate, double bytes_per_second)
+{
+    if (json)
+        printf("%s\"%s%u\": %.2f", *first ? "" : ", ", what, at, rate);
+    else
+        printf("%-7s %6u  %9.1f tok/s  %6.1f GB/s\n", what, at, rate, bytes_per_second * 1e-9);
+    *first = false;
+    fflush(stdout);
+}
+
+static void measure(bench *b, const command_flags *flags, uint32_t *lengths, uint32_t length_count, uint32_t *depths,
+                    uint32_t depth_count, uint32_t tokens, uint32_t repeat)
+{
+    bool json = flag_given(flags, "--json"), first = true;
+    double rates[REPEATS_MAX], bytes = 0;
+    if (json)
+        printf("{");
+    for (uint32_t i = 0; i < length_count; i++) {
+        for (uint32_t k = 0; k < repeat; k++) {
+            open_streams(b);
+            b->bytes = 0;
+            double seconds = prefill(b, 0, lengths[i]);
+            rates[k] = lengths[i] / seconds;
+            bytes = (double)b->bytes / seconds;
+        }
+        print_row(json, &first, "prefill", lengths[i], median(rates, repeat), bytes);
+    }
+    for (uint32_t i = 0; i < depth_count; i++) {
+        open_streams(b);
+        for (uint32_t s = 0; s < b->streams && depths[i]; s++)
+            prefill(b, s, depths[i]);
+        for (uint32_t k = 0; k < repeat; k++) {
+            b->bytes = 0;
+            double seconds = decode(b, depths[i], tokens);
+            rates[k] = tokens * b->streams / seconds;
+            bytes = (double)b->bytes / seconds;
+        }
+        print_row(json, &first, "decode", depths[i], median(rates, repeat), bytes);
+    }
+    if (json)
+        printf("}\n");
+}
+
+int bench_main(int argc, char **argv)
+{
+    command_flags flags;
+    error err = {0};
+    int code = command_parse(&bench_spec, argc, argv, &flags);
+    if (code != COMMAND_RUN)
+        return code;
+    uint32_t lengths[DEPTHS_MAX], depths[DEPTHS_MAX], longest = 0;
+    uint32_t length_count = read_list(flag_text(&flags, "--prefill"), lengths, &longest);
+    uint32_t depth_count = read_list(flag_text(&flags, "--depth"), depths, &longest);
+    uint64_t tokens, streams, repeat;
+    bench b = {.greedy = {.top_p = 1, .typical_p = 1, .repetition_penalty = 1}};
+    if (!flag_given(&flags, "--model"))
+        error_set(&err, ERR_INVALID, "--model PATH is needed");
+    else if (flag_number(&flags, "--tokens", 1, 100000, &tokens, &err) ||
+             flag_number(&flags, "--streams", 1, MAX_ROWS, &streams, &err) ||
+             flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err))
+        ;
+    if (err.text[0])
+        return command_fail(&bench_spec, &err, 2);
+    b.streams = (uint32_t)streams;
+    if (open_bench(&b, &flags, longest, (uint32_t)tokens, &err))
+        code = command_fail(&bench_spec, &err, 1);
+    else {
+        measure(&b, &flags, lengths, length_count, depths, depth_count, (uint32_t)tokens, (uint32_t)repeat);
+        code = 0;
+    }
+    if (b.runner)
+        b.runner->ops->close(b.runner);
+    free(b.tokens);
+    free(b.pages);
+    free(b.sampled);
+    return code;
+}
