@@ -1,10 +1,58 @@
 # Unit tests: every tests/unit/ROOM/NAME_test.c is one cmocka program linked with the library.
 UNIT_SOURCES := $(shell find tests/unit -name '*_test.c' 2>/dev/null | LC_ALL=C sort)
 UNIT_BINS := $(UNIT_SOURCES:tests/unit/%.c=$(BUILD)/unit/%)
+CMOCKA_LIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
+COMMAND_OBJECTS := $(filter-out $(BUILD)/obj/cli/main.o,$(CLI_OBJECTS))
 
-$(BUILD)/unit/%: tests/unit/%.c $(BUILD)/libheadway.a
-	@mkdir -p $(@D); echo "TEST-CC $<"; $(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(shell pkg-config --libs cmocka) $(LIBS)
+$(BUILD)/unit/%: tests/unit/%.c $(BUILD)/libheadway.a $(BUILD)/flags
+	@mkdir -p $(@D); echo "TEST-CC $<"; \
+	$(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) $(LIBS)
 
-.PHONY: unit
-unit: $(UNIT_BINS)
-	@set -e; for t in $(UNIT_BINS); do echo "RUN $$t"; $$t; done
+# Tests of the commands need the objects of src/cli too (all but main).
+$(BUILD)/unit/cli/%: tests/unit/cli/%.c $(BUILD)/libheadway.a $(COMMAND_OBJECTS) $(BUILD)/flags
+	@mkdir -p $(@D); echo "TEST-CC $<"; \
+	$(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(COMMAND_OBJECTS) $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) $(LIBS)
+
+-include $(UNIT_BINS:=.d)
+
+.PHONY: unit unit-build test test-models test-clients test-arm64 asan tsan tidy bench
+unit-build: $(UNIT_BINS)
+
+unit: $(UNIT_BINS) # the unit tests; UNIT=text runs those whose path holds "text"
+	@set -e; for t in $(UNIT_BINS); do \
+	    case $$t in *"$(UNIT)"*) ;; *) continue ;; esac; echo "RUN $$t"; $$t; done
+
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+asan: # the unit tests under the address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 EXTRA="$(ASAN)" \
+	    LDFLAGS="-fsanitize=address,undefined" unit
+
+tsan: # the unit tests that use threads, under the thread sanitizer
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 EXTRA="-fsanitize=thread" \
+	    LDFLAGS="-fsanitize=thread" unit-threads
+
+# Programs whose source starts threads.
+UNIT_THREADS := $(shell grep -lE 'pthread_create|thread_start|thread_pool|engine_start|queue\.h|workers?_create' \
+    $(UNIT_SOURCES) /dev/null 2>/dev/null)
+THREAD_BINS := $(UNIT_THREADS:tests/unit/%.c=$(BUILD)/unit/%)
+.PHONY: unit-threads
+unit-threads: $(THREAD_BINS)
+	@set -e; for t in $(THREAD_BINS); do echo "RUN $$t"; $$t; done
+
+test: # everything that a change must pass; installs what it needs; no network once that and the model are there
+	@tools/test.sh
+
+test-models: # the end-to-end tests that need the two larger models (downloads 0.7 GB once)
+	@tools/test.sh models
+
+test-clients: # the client libraries, a virtual environment each
+	@tools/test.sh clients
+
+test-arm64: # the tensor tests, cross-compiled, under qemu
+	@tools/test.sh arm64
+
+tidy: # the house rules: include arrows, lengths, format, banned calls
+	@python3 tools/tidy.py
+
+bench: all # the table of the README, as text and as build/bench/peers.json
+	@tools/bench.sh $(BENCH_FLAGS)

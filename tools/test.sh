@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# tools/test.sh [STAGE...]: what `make test` runs, stage by stage, each with its time. Without an argument: all but `models`
+# and `clients`. Every stage runs even when an earlier one failed; the exit code is 0 only when all passed.
+# Once the packages, the virtual environment and the default model are there, nothing here uses the network.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+build=${BUILD:-build}
+jobs=$(nproc)
+logs=$build/test-logs
+export HEADWAY_SHARED=${HEADWAY_SHARED:-$PWD/../shared}
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=(tidy unit tsan asan arm64 fuzz e2e)
+
+run_make() { make --no-print-directory "$@"; }
+
+# A virtual environment is made again only when the list of packages in it changed.
+venv() { # venv NAME REQUIREMENTS
+    local folder=$build/venv-$1 list=$2
+    if ! cmp -s "$list" "$folder/.installed"; then
+        rm -rf "$folder"
+        python3 -m venv "$folder" || return 1
+        "$folder/bin/python" -m pip install -q --disable-pip-version-check -r "$list" || return 1
+        cp "$list" "$folder/.installed"
+    fi
+}
+
+stage_tidy() { python3 tools/tidy_test.py && run_make tidy; }
+stage_unit() { run_make -j"$jobs" unit-build && run_make unit; }
+stage_asan() { run_make -j"$jobs" asan; }
+stage_tsan() { run_make -j"$jobs" tsan; }
+stage_arm64() { tools/test_arm64.sh; }
+stage_fuzz() { run_make -j"$jobs" fuzz FUZZ_SECONDS="${FUZZ_SECONDS:-5}"; }
+
+e2e() { # e2e PYTEST-ARGUMENTS...
+    run_make -j"$jobs" all && tools/fetch_model.sh >/dev/null && venv e2e tests/e2e/requirements.txt &&
+        "$build/venv-e2e/bin/python" -m pytest -q -p no:cacheprovider "$@"
+}
+stage_e2e() {
+    [ -n "$(find tests/e2e -name 'test_*.py' -print -quit 2>/dev/null)" ] || { echo "no tests under tests/e2e"; return 0; }
+    e2e -m 'not models and not clients' tests/e2e
+}
+stage_models() {
+    HEADWAY_GEMMA3=$(tools/fetch_model.sh gemma3) && HEADWAY_QWEN25=$(tools/fetch_model.sh qwen2.5) || return 1
+    export HEADWAY_GEMMA3 HEADWAY_QWEN25
+    e2e -m models tests/e2e
+}
+stage_clients() {
+    venv llm tests/e2e/requirements-llm.txt && venv litellm tests/e2e/requirements-litellm.txt || return 1
+    HEADWAY_LLM_PYTHON=$PWD/$build/venv-llm/bin/python HEADWAY_LITELLM_PYTHON=$PWD/$build/venv-litellm/bin/python \
+        e2e -m clients tests/e2e
+}
+
+tools/packages.sh build && tools/packages.sh test || exit 1
+mkdir -p "$logs"
+failed=() passed=0
+for stage in "${stages[@]}"; do
+    declare -F "stage_$stage" >/dev/null || { echo "test: no stage '$stage'" >&2; exit 2; }
+    started=$SECONDS
+    echo "==== $stage"
+    if "stage_$stage" </dev/null > >(tee "$logs/$stage.log") 2>&1; then
+        passed=$((passed + 1))
+        echo "==== $stage: passed in $((SECONDS - started)) s"
+    else
+        failed+=("$stage")
+        echo "==== $stage: FAILED after $((SECONDS - started)) s"
+    fi
+done
+[ ${#failed[@]} -eq 0 ] || echo "failed stages: ${failed[*]}"
+echo "$passed passed, ${#failed[@]} failed"
+[ ${#failed[@]} -eq 0 ]
