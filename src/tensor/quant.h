@@ -1,11 +1,12 @@
-/* tensor/quant.h: exact values of stored blocks, in plain C; the definition every kernel is tested against. Any thread. */
+/* tensor/quant.h: exact values of stored blocks, in plain C; the definition every kernel is tested against. Any thread.
+ */
 #ifndef HEADWAY_TENSOR_QUANT_H
 #define HEADWAY_TENSOR_QUANT_H
 
 #include "tensor/dtype.h"
 
 float f16_to_f32(uint16_t half);
-uint16_t f32_to_f16(float value);  /* round to nearest even; overflow to infinity; NaN stays quiet NaN */
+uint16_t f32_to_f16(float value); /* round to nearest even; overflow to infinity; NaN stays quiet NaN */
 float bf16_to_f32(uint16_t half);
 uint16_t f32_to_bf16(float value); /* round to nearest even */
 
@@ -15,7 +16,8 @@ void quant_dequantize_row(dtype type, const void *src, float *dst, size_t elems)
 
 /* Every quantized type here is, per group of `group` elements along a row, value = scale * (code - zero) + min with an
  * unsigned 8-bit code. Splits one row into that form, exactly (scale and min in f32 as the closed form computes them).
- * codes: elems bytes; scales, mins: elems / group floats (mins all 0 where the type has none). Not for F32, F16, BF16.  */
+ * codes: elems bytes; scales, mins: elems / group floats (mins all 0 where the type has none). Not for F32, F16, BF16.
+ */
 typedef struct {
     uint32_t group; /* 16 or 32 */
     uint8_t zero;   /* subtracted from the code */

@@ -1,6 +1,7 @@
-/* model/file/model_file.h: what does this file hold? Metadata and tensor views of an untrusted model file (GGUF v2, v3, split or
- * not; later safetensors). A view borrows the mapping: it lives until model_file_close. Opened and read by one thread;
- * read-only afterwards, so any thread may read. Every count, offset and type has been checked when open returns OK. */
+/* model/file/model_file.h: what does this file hold? Metadata and tensor views of an untrusted model file (GGUF v2, v3,
+ * split or not; later safetensors). A view borrows the mapping: it lives until model_file_close. Opened and read by one
+ * thread; read-only afterwards, so any thread may read. Every count, offset and type has been checked when open returns
+ * OK. */
 #ifndef HEADWAY_MODEL_FILE_MODEL_FILE_H
 #define HEADWAY_MODEL_FILE_MODEL_FILE_H
 
@@ -12,15 +13,27 @@ typedef struct model_file model_file;
 
 typedef struct {
     span name;
-    uint32_t type;     /* GGUF id; may be unsupported: see dtype_get */
-    uint32_t dims;     /* 1..4 */
-    uint64_t ne[4];    /* ne[0] contiguous; unused ones are 1 */
-    const void *data;  /* inside the mapping */
+    uint32_t type;    /* GGUF id; may be unsupported: see dtype_get */
+    uint32_t dims;    /* 1..4 */
+    uint64_t ne[4];   /* ne[0] contiguous; unused ones are 1 */
+    const void *data; /* inside the mapping */
     size_t bytes;
 } model_tensor;
 
 typedef enum { /* GGUF value type ids */
-    MV_U8, MV_I8, MV_U16, MV_I16, MV_U32, MV_I32, MV_F32, MV_BOOL, MV_STRING, MV_ARRAY, MV_U64, MV_I64, MV_F64
+               MV_U8,
+               MV_I8,
+               MV_U16,
+               MV_I16,
+               MV_U32,
+               MV_I32,
+               MV_F32,
+               MV_BOOL,
+               MV_STRING,
+               MV_ARRAY,
+               MV_U64,
+               MV_I64,
+               MV_F64
 } model_value_type;
 
 /* `path`: a file (the first shard of a split model, or any shard). err: "FILE: KEY or tensor: what was expected". */
@@ -45,7 +58,7 @@ status model_file_string(const model_file *file, const char *key, span *out, err
 typedef struct {
     model_value_type element; /* never MV_ARRAY */
     uint64_t count;
-    const void *raw;          /* packed little-endian elements; strings need model_file_array_string */
+    const void *raw; /* packed little-endian elements; strings need model_file_array_string */
     const void *private_index;
 } model_array;
 status model_file_array(const model_file *file, const char *key, model_array *out, error *err);
