@@ -197,8 +197,8 @@ int bench_main(int argc, char **argv)
         error_set(&err, ERR_INVALID, "--model PATH is needed");
     else if (flag_number(&flags, "--tokens", 1, 100000, &tokens, &err) ||
              flag_number(&flags, "--streams", 1, MAX_ROWS, &streams, &err) ||
-             flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err))
-        ;
+             flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err)) {
+    }
     if (err.text[0])
         return command_fail(&bench_spec, &err, 2);
     b.streams = (uint32_t)streams;
