@@ -195,11 +195,11 @@ int bench_main(int argc, char **argv)
     bench b = {.greedy = {.top_p = 1, .typical_p = 1, .repetition_penalty = 1}};
     if (!flag_given(&flags, "--model"))
         error_set(&err, ERR_INVALID, "--model PATH is needed");
-    else if (flag_number(&flags, "--tokens", 1, 100000, &tokens, &err) ||
-             flag_number(&flags, "--streams", 1, MAX_ROWS, &streams, &err) ||
-             flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err)) {
-    }
-    if (err.text[0])
+    else if (!length_count && !depth_count)
+        error_set(&err, ERR_INVALID, "--prefill and --depth want lists of numbers such as 512,2048");
+    if (err.text[0] || flag_number(&flags, "--tokens", 1, 100000, &tokens, &err) ||
+        flag_number(&flags, "--streams", 1, MAX_ROWS, &streams, &err) ||
+        flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err))
         return command_fail(&bench_spec, &err, 2);
     b.streams = (uint32_t)streams;
     if (open_bench(&b, &flags, longest, (uint32_t)tokens, &err))

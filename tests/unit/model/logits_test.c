@@ -1,0 +1,97 @@
+/* tests/unit/model/logits_test.c: our logits against Hugging Face transformers on tiny random checkpoints (tests/numeric/arch_vectors.py). */
+#include "fixture.h"
+
+#include <math.h>
+
+typedef struct {
+    uint32_t count, vocab;
+    int32_t *tokens;
+    float *logits;
+} reference;
+
+static reference read_reference(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, VECTORS "%s.bin", name);
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    reference r;
+    assert_int_equal(fread(&r.count, 4, 1, in) + fread(&r.vocab, 4, 1, in), 2);
+    r.tokens = malloc(r.count * sizeof *r.tokens);
+    r.logits = malloc((size_t)r.count * r.vocab * sizeof *r.logits);
+    assert_int_equal(fread(r.tokens, 4, r.count, in), r.count);
+    assert_int_equal(fread(r.logits, 4, (size_t)r.count * r.vocab, in), (size_t)r.count * r.vocab);
+    fclose(in);
+    return r;
+}
+
+/* Runs the prompt in chunks of `chunk` (the rest one by one after `prefill` tokens) and returns max |d| over the range. */
+static double worst_difference(const fixture *f, const reference *r, uint32_t chunk, uint32_t prefill)
+{
+    error err;
+    batch *b;
+    uint32_t pages[8];
+    float *got = malloc((size_t)r->count * r->vocab * sizeof *got);
+    assert_int_equal(batch_create(&b, f->model, r->count, 1, &err), OK);
+    for (uint32_t i = 0; i < 8; i++)
+        pages[i] = f->page_count - 1 - i;
+    for (uint32_t at = 0, n; at < r->count; at += n) {
+        n = at >= prefill ? 1 : prefill - at < chunk ? prefill - at : chunk;
+        batch_start(b, f->cache);
+        batch_add(b, pages, at, r->tokens + at, n);
+        while (!batch_advance(f->model, b))
+            ;
+        fixture_logits(f, b, got + (size_t)at * r->vocab);
+    }
+    float low = r->logits[0], high = low;
+    double worst = 0;
+    for (size_t i = 0; i < (size_t)r->count * r->vocab; i++) {
+        low = fminf(low, r->logits[i]);
+        high = fmaxf(high, r->logits[i]);
+        worst = fmax(worst, fabs((double)got[i] - (double)r->logits[i]));
+    }
+    batch_destroy(f->model, b);
+    free(got);
+    return worst / ((double)high - (double)low);
+}
+
+static void check(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, VECTORS "%s.gguf", name);
+    fixture f;
+    fixture_open(&f, path, 2, 8);
+    reference r = read_reference(name);
+    double whole = worst_difference(&f, &r, r.count, r.count), chunked = worst_difference(&f, &r, 37, 86);
+    printf("%-14s max |d| of range: %.2e whole, %.2e chunked and 64 decode steps\n", name, whole, chunked);
+    assert_true(whole <= 1e-4 && chunked <= 1e-4);
+    free(r.tokens);
+    free(r.logits);
+    fixture_close(&f);
+}
+
+#define CASE(name)                                                                                                                \
+    static void name##_agrees_with_transformers(void **state)                                                                     \
+    {                                                                                                                             \
+        (void)state;                                                                                                              \
+        check(#name);                                                                                                             \
+    }
+CASE(llama)
+CASE(llama_untied)
+CASE(llama_llama3)
+CASE(llama_linear)
+CASE(llama_yarn)
+CASE(qwen2)
+CASE(qwen3)
+CASE(gemma3)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama_agrees_with_transformers),        cmocka_unit_test(llama_untied_agrees_with_transformers),
+        cmocka_unit_test(llama_llama3_agrees_with_transformers), cmocka_unit_test(llama_linear_agrees_with_transformers),
+        cmocka_unit_test(llama_yarn_agrees_with_transformers),   cmocka_unit_test(qwen2_agrees_with_transformers),
+        cmocka_unit_test(qwen3_agrees_with_transformers),        cmocka_unit_test(gemma3_agrees_with_transformers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
