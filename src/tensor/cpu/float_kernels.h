@@ -1,0 +1,102 @@
+/* tensor/cpu/float_kernels.h: what does one instruction set do to f32 rows and to the KV cache?
+ * One const table per instruction set; cpu_ops.c, cpu_kv.c and cpu_attend.c cut an op into rows and call these. Every
+ * function is pure arithmetic on the rows it is given, in an order that depends on the row's length and position alone.
+ * Any thread; two threads never share an output or an attend_work. */
+#ifndef HEADWAY_TENSOR_CPU_FLOAT_KERNELS_H
+#define HEADWAY_TENSOR_CPU_FLOAT_KERNELS_H
+
+#include "tensor/backend.h"
+
+enum {
+    ATTEND_TILE = 64,     /* keys that are scored together: positions [64t, 64t + 64) */
+    ATTEND_ROWS = 192,    /* most query rows of one attend_work */
+    ATTEND_DIM_MAX = 512, /* largest head_dim; a multiple of ATTEND_DIM_STEP */
+    ATTEND_DIM_STEP = 16,
+    KV_GROUP = 16, /* tokens whose K channels lie side by side */
+};
+#define ATTEND_MASKED (-1e30f) /* log2 weight of a key that a row does not see; also the maximum of no keys at all */
+
+/* One KV block: a page's tokens of one layer and one KV head. K is [2][head_dim][KV_GROUP] f16 (lanes are keys), V is
+ * [KV_PAGE_TOKENS][head_dim] f16 (lanes are channels), then one exponent per token: |x| < 2^(e + 12) for all its
+ * channels, for kernels that attend in 16-bit fixed point. Kernels in f32 leave the exponents alone. */
+static inline size_t kv_block_v(uint32_t head_dim)
+{
+    return (size_t)KV_PAGE_TOKENS * head_dim * 2;
+}
+static inline size_t kv_block_exponents(uint32_t head_dim)
+{
+    return (size_t)KV_PAGE_TOKENS * head_dim * 4; /* K's 32, then V's 32 */
+}
+static inline size_t kv_block_bytes(uint32_t head_dim)
+{
+    return kv_block_exponents(head_dim) + 2 * KV_PAGE_TOKENS;
+}
+
+/* Softmax in progress: the weight of key j is 2^(score_j - m[r]); l is the sum of weights, acc that of weighted values. */
+typedef struct {
+    float *m, *l, *acc; /* [rows], [rows], [rows][head_dim] */
+} attend_state;
+
+/* Rows of one sequence and one KV head, in ascending position. */
+typedef struct {
+    const uint8_t *blocks;  /* the layer's and head's block in page 0 */
+    size_t page_bytes;      /* to the same block of the next page */
+    const uint32_t *pages;  /* of the sequence */
+    uint32_t head_dim, rows;
+    uint32_t window;        /* 0: all */
+    float scale, softcap;
+    const float *q[ATTEND_ROWS];
+    uint32_t position[ATTEND_ROWS];
+    attend_state part; /* what attend_split writes */
+    void *scratch;     /* attend_scratch_bytes, 64-byte aligned */
+} attend_work;
+
+typedef struct float_kernels {
+    void (*rms_norm)(float *out, const float *x, const float *weight, uint32_t n, float eps);
+    /* cos and sin of position * inv_freq[i], times factor. */
+    void (*rope_angles)(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position, float factor);
+    /* Turns one head's first 2n channels. */
+    void (*rope_turn)(float *x, const float *cosines, const float *sines, uint32_t n, bool interleaved);
+    void (*act_mul)(float *out, const float *gate, const float *up, uint32_t n, activation act);
+    void (*add)(float *out, const float *x, uint32_t n);
+    /* One token's K and V into `slot` of a block; values outside f16's range are clamped, so that no stored value is inf. */
+    void (*kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);
+    void (*attend_load)(attend_work *w);                  /* q into the kernel's own form, once */
+    void (*attend_split)(attend_work *w, uint32_t split); /* part = attention over positions [512 split, 512 split + 512) */
+    /* Row `into_row` of `into` takes in row `from_row` of `from`. */
+    void (*attend_merge)(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim);
+    void (*attend_finish)(float *out, const float *acc, float l, uint32_t head_dim);
+    size_t (*attend_scratch_bytes)(uint32_t head_dim);
+} float_kernels;
+
+extern const float_kernels float_kernels_generic, float_kernels_avx2, float_kernels_avx512, float_kernels_neon;
+
+/* The halves of each table, one file each: FLOAT_TABLE(isa) in the isa's ops.c joins them. */
+#define FLOAT_KERNELS_DECLARE_ATTEND(isa)                                                                              \
+    void kv_write_##isa(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);             \
+    void attend_load_##isa(attend_work *w);                                                                            \
+    void attend_split_##isa(attend_work *w, uint32_t split);                                                           \
+    void attend_merge_##isa(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t dim); \
+    void attend_finish_##isa(float *out, const float *acc, float l, uint32_t head_dim);                                \
+    size_t attend_scratch_bytes_##isa(uint32_t head_dim)
+
+#define FLOAT_KERNELS_ATTEND(isa)                                                                                      \
+    .kv_write = kv_write_##isa, .attend_load = attend_load_##isa, .attend_split = attend_split_##isa,                  \
+    .attend_merge = attend_merge_##isa, .attend_finish = attend_finish_##isa,                                          \
+    .attend_scratch_bytes = attend_scratch_bytes_##isa
+
+FLOAT_KERNELS_DECLARE_ATTEND(generic);
+FLOAT_KERNELS_DECLARE_ATTEND(avx2);
+FLOAT_KERNELS_DECLARE_ATTEND(avx512);
+FLOAT_KERNELS_DECLARE_ATTEND(neon);
+
+/* First and past-the-last key of tile [base, base + ATTEND_TILE) that the row at `position` sees, relative to base;
+ * first >= last when it sees none. */
+static inline void attend_visible(uint32_t position, uint32_t window, uint32_t base, uint32_t *first, uint32_t *last)
+{
+    uint32_t start = window && position >= window ? position - window + 1 : 0;
+    *first = start <= base ? 0 : start - base < ATTEND_TILE ? start - base : ATTEND_TILE;
+    *last = position < base ? 0 : position - base < ATTEND_TILE ? position - base + 1 : ATTEND_TILE;
+}
+
+#endif
