@@ -56,3 +56,10 @@ tidy: # the house rules: include arrows, lengths, format, banned calls
 
 bench: all # the table of the README, as text and as build/bench/peers.json
 	@tools/bench.sh $(BENCH_FLAGS)
+
+# Helper programs of the tests: tests/tools/NAME.c is build/tools/NAME.
+TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
+$(BUILD)/tools/%: tests/tools/%.c $(BUILD)/libheadway.a $(BUILD)/flags
+	@mkdir -p $(@D); echo "TOOL-CC $<"; $(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
+.PHONY: test-tools
+test-tools: $(TEST_TOOLS)

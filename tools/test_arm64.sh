@@ -15,8 +15,8 @@ make --no-print-directory -j"$(nproc)" BUILD="$build" CC="$cross" PKGS= LIB_ROOM
 failed=0
 for source in "${tests[@]}"; do
     program=$build/$(basename "$source" .c)
-    "$cross" -std=gnu17 -O2 -g -Wall -Wextra -Isrc -Itests -Itests/arm64 -fno-math-errno -ffp-contract=off -pthread -static \
-        -o "$program" "$source" "$build/libheadway.a" -lm -pthread
+    "$cross" -std=gnu17 -O2 -g -Wall -Wextra -fno-math-errno -ffp-contract=off -pthread -static \
+        -Isrc -Itests -Itests/arm64 -o "$program" "$source" "$build/libheadway.a" -lm -pthread
     echo "RUN $program (qemu)"
     "$qemu" "$program" || failed=$((failed + 1))
 done
