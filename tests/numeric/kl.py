@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Mean KL divergence from transformers' f32 logits of the same dequantized weights: Headway's and llama.cpp's, on the same file and prompts.
+
+usage: kl.py MODEL.gguf MODEL_LOGITS PYTHON_WITH_LLAMA_CPP [PROMPTS]
+Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tests/model_logits. Prompts are 64 seeded pieces of
+this repository's own documents and sources, 96 tokens each, tokenized by llama.cpp so that all three see the same ids.
+"""
+import glob, json, os, random, subprocess, sys, tempfile
+import numpy as np
+
+LENGTH = 96
+LLAMA = r"""
+import ctypes, json, sys, numpy as np, llama_cpp as L
+path, job, out = sys.argv[1:]
+quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda a, b, c: None)
+L.llama_log_set(quiet, None)
+model = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
+vocab = L.llama_model_get_vocab(model)
+n_vocab = L.llama_vocab_n_tokens(vocab)
+p = L.llama_context_default_params()
+p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = 512, 512, 512, 2, 2
+ctx = L.llama_init_from_model(model, p)
+prompts, result = [], []
+for text in json.load(open(job)):
+    raw = text.encode()
+    ids = (L.llama_token * 4096)()
+    n = L.llama_tokenize(vocab, raw, len(raw), ids, 4096, True, False)
+    ids = list(ids[:min(n, LENGTH)])
+    prompts.append(ids)
+    L.llama_memory_clear(L.llama_get_memory(ctx), True)
+    batch = L.llama_batch_init(512, 0, 1)
+    batch.n_tokens = len(ids)
+    for i, t in enumerate(ids):
+        batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = t, i, 1, 0, 1
+    assert L.llama_decode(ctx, batch) == 0
+    result.append(np.stack([np.ctypeslib.as_array(L.llama_get_logits_ith(ctx, i), (n_vocab,)).copy() for i in range(len(ids))]))
+    L.llama_batch_free(batch)
+np.save(out, np.concatenate(result).astype(np.float32))
+json.dump(prompts, open(job + ".ids", "w"))
+""".replace("LENGTH", str(LENGTH))
+
+
+def texts(count):
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    files = sorted(glob.glob(os.path.join(here, "docs/*.md")) + glob.glob(os.path.join(here, "README.md")) +
+                   glob.glob(os.path.join(here, "src/*/*.c")))
+    text, rng = "\n".join(open(f, encoding="utf-8").read() for f in files), random.Random(5)
+    return [text[at:at + 1200] for at in (rng.randrange(len(text) - 1200) for _ in range(count))]
+
+
+def kl(reference, other):
+    reference, other = reference.astype(np.float64), other.astype(np.float64)
+    def log_softmax(x):
+        x = x - x.max(-1, keepdims=True)
+        return x - np.log(np.exp(x).sum(-1, keepdims=True))
+    p, q = log_softmax(reference), log_softmax(other)
+    return (np.exp(p) * (p - q)).sum(-1), (p.argmax(-1) == q.argmax(-1))
+
+
+def main():
+    model_path, tool, python = sys.argv[1:4]
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else 64
+    with tempfile.TemporaryDirectory() as folder:
+        job, theirs, ours = folder + "/job.json", folder + "/theirs.npy", folder + "/ours.bin"
+        json.dump(texts(count), open(job, "w"))
+        subprocess.run([python, "-c", LLAMA, model_path, job, theirs], check=True)
+        prompts = json.load(open(job + ".ids"))
+        lines = "".join(" ".join(map(str, ids)) + "\n" for ids in prompts)
+        subprocess.run([tool, model_path, ours], input=lines, text=True, check=True)
+        theirs = np.load(theirs)
+        ours = np.fromfile(ours, np.float32).reshape(theirs.shape)
+    import torch, transformers
+    torch.set_num_threads(2)
+    folder, file = os.path.split(os.path.abspath(model_path))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32).eval()
+    sums, at = {"headway": [], "llama.cpp": []}, 0
+    agree = {"headway": [], "llama.cpp": []}
+    with torch.no_grad():
+        for ids in prompts:
+            reference = model(torch.tensor([ids])).logits[0].numpy()
+            for name, logits in (("headway", ours), ("llama.cpp", theirs)):
+                d, same = kl(reference, logits[at:at + len(ids), :reference.shape[1]])
+                sums[name].append(d.mean())
+                agree[name].append(same.mean())
+            at += len(ids)
+    result = {name: {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))} for name, v in sums.items()}
+    print(json.dumps({"model": file, "prompts": count, **result}))
+
+
+main()
