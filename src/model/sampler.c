@@ -186,6 +186,50 @@ static uint32_t keep_typical(candidate *list, uint32_t count, float p)
     return kept ? kept : count;
 }
 
+static void sift_down(candidate *heap, uint32_t count, uint32_t at)
+{
+    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && by_logit(&heap[child + 1], &heap[child]) < 0)
+            child++;
+        if (by_logit(&heap[at], &heap[child]) <= 0)
+            return;
+        candidate t = heap[at];
+        heap[at] = heap[child];
+        heap[child] = t;
+    }
+}
+
+/* Moves the best candidates to the end of the list, best last, until `most` are there or their mass reaches `enough`; the caller turns
+ * them round. A heap: O(n) to build, and nearly always few are taken. */
+static uint32_t select_best(candidate *list, uint32_t count, uint32_t most, double enough)
+{
+    double sum = 0;
+    uint32_t taken = 0;
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift_down(list, count, i);
+    while (taken < count && taken < most && (taken == 0 || sum < enough)) {
+        candidate best = list[0];
+        uint32_t last = count - ++taken;
+        list[0] = list[last];
+        list[last] = best;
+        sum += (double)best.weight;
+        sift_down(list, last, 0);
+    }
+    return taken;
+}
+
+/* The best come to the front, in order; returns how many. */
+static uint32_t sort_best(candidate *list, uint32_t count, uint32_t most, double enough)
+{
+    uint32_t taken = select_best(list, count, most, enough);
+    for (uint32_t i = 0; i < count / 2 && i < taken; i++) {
+        candidate t = list[i];
+        list[i] = list[count - 1 - i];
+        list[count - 1 - i] = t;
+    }
+    return taken;
+}
+
 static uint32_t keep_top_p(const candidate *list, uint32_t count, float p)
 {
     double limit = (double)p * mass(list, count), sum = 0;
@@ -205,18 +249,30 @@ static uint32_t keep_min_p(const candidate *list, uint32_t count, float p)
     return kept;
 }
 
+static uint32_t drop_below(candidate *list, uint32_t count, float least)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i].weight >= least)
+            list[kept++] = list[i];
+    return kept;
+}
+
 static uint32_t filter(const sampler *s, uint32_t count)
 {
     const sampling_params *p = s->params;
     bool sorted = p->top_k || p->top_p < 1 || p->min_p > 0 || p->typical_p < 1;
     if (!sorted)
         return count;
-    qsort(s->list, count, sizeof *s->list, by_logit);
-    if (p->top_k && p->top_k < count)
-        count = p->top_k;
+    uint32_t most = p->top_k ? p->top_k : UINT32_MAX;
+    bool whole = p->top_k || p->typical_p < 1; /* what follows needs the mass of all that top-k keeps */
+    double enough = whole || p->top_p >= 1 ? INFINITY : (double)p->top_p * mass(s->list, count);
+    if (p->min_p > 0 && !whole && p->top_p >= 1)
+        count = drop_below(s->list, count, p->min_p); /* cheap, and all that is asked */
+    count = sort_best(s->list, count, most, enough);
     if (p->typical_p < 1)
         count = keep_typical(s->list, count, p->typical_p);
-    if (p->top_p < 1)
+    if (p->top_p < 1 && whole)
         count = keep_top_p(s->list, count, p->top_p);
     if (p->min_p > 0)
         count = keep_min_p(s->list, count, p->min_p);
