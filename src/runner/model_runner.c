@@ -10,6 +10,8 @@
 #include "base/memory_info.h"
 #include "model/sampler.h"
 
+enum { ROOF_BYTES_MAX = 256 << 20 };
+
 typedef struct {
     batch *batch;
     bool open;
@@ -251,6 +253,12 @@ static char *model_name(const model_file *file)
     return strdup(slash ? slash + 1 : path);
 }
 
+/* The roof is that of reading as much as a step reads, so that a last-level cache counts for what it gives; a start must stay quick. */
+static size_t roof_bytes(uint64_t step_bytes)
+{
+    return step_bytes < ROOF_BYTES_MAX ? (size_t)step_bytes : ROOF_BYTES_MAX;
+}
+
 status model_runner_open(runner **out, const model_file *file, const model_runner_config *config, char *plan_text,
                          size_t plan_size, error *err)
 {
@@ -269,6 +277,7 @@ status model_runner_open(runner **out, const model_file *file, const model_runne
     info->model_name = model_name(file);
     info->vocab_size = r->model->config.vocab;
     info->weight_bytes = r->model->weight_bytes;
+    info->read_roof = r->device->ops->read_roof(r->device, roof_bytes(info->weight_bytes));
     r->vocab_limit = config->vocab_limit && config->vocab_limit < info->vocab_size ? config->vocab_limit : info->vocab_size;
     *out = &r->base;
     return OK;
