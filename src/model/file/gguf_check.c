@@ -8,10 +8,9 @@
 
 enum { NAME_BYTES = 128 };
 
-static status not_within(const model_file *file, const char *key, uint64_t found, uint64_t min, uint64_t max,
-                         error *err)
+static status not_within(const model_file *file, const char *key, int64_t found, uint64_t min, uint64_t max, error *err)
 {
-    return error_set(err, ERR_INVALID, "%s: key %s: found %" PRIu64 ", expected %" PRIu64 " to %" PRIu64,
+    return error_set(err, ERR_INVALID, "%s: key %s: found %" PRId64 ", expected %" PRIu64 " to %" PRIu64,
                      file->shards[0].path, gguf_printable(span_from(key)).text, found, min, max);
 }
 
@@ -21,21 +20,20 @@ static status check_range(const model_file *file, const char *key, uint64_t min,
     const gguf_key *entry = gguf_find(&file->shards[0], key);
     if (!entry)
         return OK;
-    uint64_t value;
     if (entry->type != MV_ARRAY) {
+        uint64_t value;
         status code = gguf_u64(&file->shards[0], key, &value, err);
-        return code != OK || (value >= min && value <= max) ? code : not_within(file, key, value, min, max, err);
-    }
-    model_array array;
-    status code = model_file_array(file, key, &array, err);
-    if (code != OK)
+        if (code == OK && (value < min || value > max))
+            code = not_within(file, key, value > INT64_MAX ? INT64_MAX : (int64_t)value, min, max, err);
         return code;
-    if (array.element == MV_STRING || array.element == MV_F32 || array.element == MV_F64)
+    }
+    if (entry->element == MV_STRING || entry->element == MV_F32 || entry->element == MV_F64)
         return error_set(err, ERR_INVALID, "%s: key %s: found an array of %s, expected integers", file->shards[0].path,
-                         gguf_printable(span_from(key)).text, gguf_type_name(array.element));
+                         gguf_printable(span_from(key)).text, gguf_type_name(entry->element));
+    model_array array = {.element = entry->element, .count = entry->count, .raw = entry->value};
     for (uint64_t i = 0; i < array.count; i++) {
-        value = (uint64_t)model_array_i64(&array, i);
-        if (value < min || value > max)
+        int64_t value = model_array_i64(&array, i);
+        if (value < (int64_t)min || value > (int64_t)max)
             return not_within(file, key, value, min, max, err);
     }
     return OK;
