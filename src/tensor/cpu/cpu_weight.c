@@ -1,0 +1,442 @@
+/* tensor/cpu/cpu_weight.c: from file order to panels, and one row back. The split into codes is quant.h's; only scales are
+ * read from the file's blocks here, because a K-quant's scale is kept as its two factors. */
+#include "tensor/cpu/cpu_weight.h"
+
+#include "tensor/cpu/cpu_os.h"
+#include "tensor/quant.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* code = value + zero, in the order of nibbles; the values are those of formats.md section 1. */
+static const uint8_t IQ4_VALUES[16] = {128 - 127, 128 - 104, 128 - 83, 128 - 65, 128 - 49, 128 - 35, 128 - 22, 128 - 10,
+                                       128 + 1,   128 + 13,  128 + 25, 128 + 38, 128 + 53, 128 + 69, 128 + 89, 128 + 113};
+static const uint8_t MXFP4_VALUES[16] = {12,     12 + 1, 12 + 2, 12 + 3, 12 + 4, 12 + 6, 12 + 8, 12 + 12,
+                                         12 - 0, 12 - 1, 12 - 2, 12 - 3, 12 - 4, 12 - 6, 12 - 8, 12 - 12};
+
+static const weight_format FORMATS[DT_COUNT] = {
+    [DT_Q4_0] = {CODES_4, SCALES_F16, 32, 8, false, NULL},
+    [DT_Q4_1] = {CODES_4, SCALES_F16_MIN, 32, 0, true, NULL},
+    [DT_Q5_0] = {CODES_5, SCALES_F16, 32, 16, false, NULL},
+    [DT_Q5_1] = {CODES_5, SCALES_F16_MIN, 32, 0, true, NULL},
+    [DT_Q8_0] = {CODES_8, SCALES_F16, 32, 128, false, NULL},
+    [DT_Q2_K] = {CODES_2, SCALES_K16_MIN, 16, 0, true, NULL},
+    [DT_Q3_K] = {CODES_3, SCALES_K16, 16, 4, false, NULL},
+    [DT_Q4_K] = {CODES_4, SCALES_K32_MIN, 32, 0, true, NULL},
+    [DT_Q5_K] = {CODES_5, SCALES_K32_MIN, 32, 0, true, NULL},
+    [DT_Q6_K] = {CODES_6, SCALES_K16, 16, 32, false, NULL},
+    [DT_IQ4_NL] = {CODES_4, SCALES_F16, 32, 128, false, IQ4_VALUES},
+    [DT_IQ4_XS] = {CODES_4, SCALES_K32, 32, 128, false, IQ4_VALUES},
+    [DT_MXFP4] = {CODES_4, SCALES_E8M0, 32, 12, false, MXFP4_VALUES},
+};
+
+/* Where the file's block keeps what scale_kind wants, in bytes. */
+typedef struct {
+    uint8_t d, m; /* f16 scale and f16 min (or dmin) */
+} block_fields;
+static const block_fields FIELDS[DT_COUNT] = {
+    [DT_Q4_1] = {0, 2}, [DT_Q5_1] = {0, 2},  [DT_Q2_K] = {80, 82}, [DT_Q3_K] = {108, 0},
+    [DT_Q4_K] = {0, 2}, [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, 0},
+};
+
+const weight_format *weight_format_of(dtype type)
+{
+    return (uint32_t)type < DT_COUNT && FORMATS[type].group ? &FORMATS[type] : NULL;
+}
+
+size_t code_block_bytes(code_kind kind)
+{
+    static const uint16_t BYTES[CODE_KINDS] = {128, 192, 256, 320, 384, 512};
+    return BYTES[kind];
+}
+
+/* Of one super-block (K kinds) or of one block (the others). */
+static size_t scale_unit_bytes(scale_kind kind)
+{
+    switch (kind) {
+    case SCALES_F16:
+        return 32;
+    case SCALES_F16_MIN:
+        return 64;
+    case SCALES_E8M0:
+        return 16;
+    case SCALES_K32:
+        return 32 + 8 * 16;
+    case SCALES_K32_MIN:
+        return 64 + 8 * 32;
+    case SCALES_K16:
+        return 32 + 16 * 16;
+    case SCALES_K16_MIN:
+        return 64 + 16 * 16;
+    }
+    return 0;
+}
+
+static bool is_super(scale_kind kind)
+{
+    return kind >= SCALES_K32;
+}
+
+/* --- packing ------------------------------------------------------------------------------------------------------- */
+
+static void put_codes_4(uint8_t *block, uint32_t lane, const uint32_t codes[8])
+{
+    for (uint32_t j = 0; j < 4; j++) {
+        uint32_t both = (codes[j] & 0x0f0f0f0f) | (codes[j + 4] & 0x0f0f0f0f) << 4;
+        memcpy(block + 64 * j + 4 * lane, &both, 4);
+    }
+}
+
+static void put_codes_2(uint8_t *plane, uint32_t lane, const uint32_t codes[8], uint32_t shift)
+{
+    for (uint32_t j = 0; j < 2; j++) {
+        uint32_t all = 0;
+        for (uint32_t m = 0; m < 4; m++)
+            all |= (codes[4 * j + m] >> shift & 0x03030303) << (2 * m);
+        memcpy(plane + 64 * j + 4 * lane, &all, 4);
+    }
+}
+
+static void put_codes_1(uint8_t *plane, uint32_t lane, const uint32_t codes[8], uint32_t shift)
+{
+    uint32_t all = 0;
+    for (uint32_t g = 0; g < 8; g++)
+        all |= (codes[g] >> shift & 0x01010101) << g;
+    memcpy(plane + 4 * lane, &all, 4);
+}
+
+static void put_codes(code_kind kind, uint8_t *block, uint32_t lane, const uint32_t codes[8])
+{
+    switch (kind) {
+    case CODES_2:
+        put_codes_2(block, lane, codes, 0);
+        break;
+    case CODES_3:
+        put_codes_2(block, lane, codes, 0);
+        put_codes_1(block + 128, lane, codes, 2);
+        break;
+    case CODES_4:
+        put_codes_4(block, lane, codes);
+        break;
+    case CODES_5:
+        put_codes_4(block, lane, codes);
+        put_codes_1(block + 256, lane, codes, 4);
+        break;
+    case CODES_6:
+        put_codes_4(block, lane, codes);
+        put_codes_2(block + 256, lane, codes, 4);
+        break;
+    default:
+        for (uint32_t g = 0; g < 8; g++)
+            memcpy(block + 64 * g + 4 * lane, &codes[g], 4);
+    }
+}
+
+/* The scale and min of sub-block s of a Q4_K or Q5_K block. */
+static void k4_scale(const uint8_t *S, uint32_t s, uint8_t *scale, uint8_t *min)
+{
+    if (s < 4) {
+        *scale = S[s] & 63;
+        *min = S[s + 4] & 63;
+    } else {
+        *scale = (uint8_t)((S[s + 4] & 15) | (S[s - 4] >> 6) << 4);
+        *min = (uint8_t)((S[s + 4] >> 4) | (S[s] >> 6) << 4);
+    }
+}
+
+static uint8_t iq4_xs_scale(const uint8_t *b, uint32_t s)
+{
+    uint32_t high = (uint32_t)b[2] | (uint32_t)b[3] << 8;
+    uint32_t scale = (b[4 + s / 2] >> (4 * (s & 1)) & 15) | (high >> (2 * s) & 3) << 4;
+    return (uint8_t)((int)scale - 32);
+}
+
+static uint8_t q3_k_scale(const uint8_t *b, uint32_t t)
+{
+    uint32_t scale = (b[96 + (t & 7)] >> (4 * (t >> 3)) & 15) | (b[104 + (t & 3)] >> (2 * (t >> 2)) & 3) << 4;
+    return (uint8_t)((int)scale - 32);
+}
+
+/* The bytes after d and dmin of a super-block's unit. */
+static void put_sub_scales(dtype type, uint8_t *sub, uint32_t lane, const uint8_t *b)
+{
+    uint8_t scale, min;
+    switch (type) {
+    case DT_Q4_K:
+    case DT_Q5_K:
+        for (uint32_t s = 0; s < 8; s++) {
+            k4_scale(b + 4, s, &scale, &min);
+            sub[32 * s + lane] = scale;
+            sub[32 * s + 16 + lane] = min;
+        }
+        break;
+    case DT_IQ4_XS:
+        for (uint32_t s = 0; s < 8; s++)
+            sub[16 * s + lane] = iq4_xs_scale(b, s);
+        break;
+    case DT_Q3_K:
+        for (uint32_t t = 0; t < 16; t++)
+            sub[16 * t + lane] = q3_k_scale(b, t);
+        break;
+    case DT_Q6_K:
+        for (uint32_t t = 0; t < 16; t++)
+            sub[16 * t + lane] = b[192 + t];
+        break;
+    default: /* Q2_K */
+        for (uint32_t t = 0; t < 16; t++)
+            sub[16 * t + lane] = b[t];
+    }
+}
+
+static void put_scales(const weight *w, uint8_t *scales, uint32_t lane, const uint8_t *row)
+{
+    const dtype_info *info = dtype_get(w->type);
+    const weight_format *f = w->format;
+    size_t unit = scale_unit_bytes(f->scale);
+    block_fields fields = FIELDS[w->type];
+    for (uint32_t i = 0; i < w->cols / info->block_elems; i++, row += info->block_bytes, scales += unit) {
+        if (f->scale == SCALES_E8M0) {
+            scales[lane] = row[0];
+            continue;
+        }
+        memcpy(scales + 2 * lane, row + fields.d, 2);
+        if (f->has_min)
+            memcpy(scales + 32 + 2 * lane, row + fields.m, 2);
+        if (is_super(f->scale))
+            put_sub_scales(w->type, scales + (f->has_min ? 64 : 32), lane, row);
+    }
+}
+
+typedef struct {
+    weight *w;
+    const uint8_t *raw;
+    size_t row_bytes;
+    uint8_t nibble_of[256]; /* for formats with `values` */
+    pool *pool;
+} pack_job;
+
+static void pack_float_panel(const pack_job *job, uint32_t index)
+{
+    const weight *w = job->w;
+    uint8_t *panel = w->data + index * w->panel_bytes;
+    size_t size = job->row_bytes / w->cols;
+    for (uint32_t lane = 0; lane < PANEL_ROWS && index * PANEL_ROWS + lane < w->rows; lane++) {
+        const uint8_t *row = job->raw + (size_t)(index * PANEL_ROWS + lane) * job->row_bytes;
+        if (size == 4)
+            for (uint32_t k = 0; k < w->cols; k++)
+                memcpy(panel + ((size_t)k * PANEL_ROWS + lane) * 4, row + (size_t)k * 4, 4);
+        else
+            for (uint32_t k = 0; k < w->cols; k++)
+                memcpy(panel + ((size_t)k * PANEL_ROWS + lane) * 2, row + (size_t)k * 2, 2);
+    }
+}
+
+static void pack_quant_panel(const pack_job *job, uint32_t index, uint8_t *scratch)
+{
+    const weight *w = job->w;
+    const weight_format *f = w->format;
+    size_t block_bytes = code_block_bytes(f->code);
+    uint8_t *scales = w->data + index * w->panel_bytes, *codes = scales + w->scale_bytes;
+    float *unused = (float *)scratch; /* scales and mins as quant.h gives them */
+    uint8_t *split = scratch + 8 * (size_t)w->cols;
+    for (uint32_t lane = 0; lane < PANEL_ROWS && index * PANEL_ROWS + lane < w->rows; lane++) {
+        const uint8_t *row = job->raw + (size_t)(index * PANEL_ROWS + lane) * job->row_bytes;
+        quant_split_row(w->type, row, w->cols, split, unused, unused + w->cols);
+        for (uint32_t k = 0; f->values && k < w->cols; k++)
+            split[k] = job->nibble_of[split[k]];
+        for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++) {
+            uint32_t block[8];
+            memcpy(block, split + b * BLOCK_COLS, sizeof(block));
+            put_codes(f->code, codes + b * block_bytes, lane, block);
+        }
+        put_scales(w, scales, lane, row);
+    }
+}
+
+static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
+{
+    const pack_job *job = ctx;
+    if (job->w->format)
+        pack_quant_panel(job, index, pool_scratch(job->pool, worker));
+    else
+        pack_float_panel(job, index);
+}
+
+static status weight_layout(weight *w, size_t row_bytes, error *err)
+{
+    size_t size = 0;
+    if (w->format) {
+        const dtype_info *info = dtype_get(w->type);
+        size_t scales = w->cols / (is_super(w->format->scale) ? info->block_elems : BLOCK_COLS) *
+                        scale_unit_bytes(w->format->scale);
+        w->scale_bytes = (scales + 63) & ~(size_t)63;
+        size = w->scale_bytes + w->cols / BLOCK_COLS * code_block_bytes(w->format->code);
+    } else {
+        size = row_bytes * PANEL_ROWS;
+    }
+    w->panel_bytes = (size + 63) & ~(size_t)63;
+    if (w->panels && w->panel_bytes > SIZE_MAX / 2 / w->panels)
+        return error_set(err, ERR_LIMIT, "matrix of %u x %u: too large for memory", w->rows, w->cols);
+    w->bytes = w->panel_bytes * w->panels;
+    return OK;
+}
+
+status cpu_weight_create(pool *p, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out, error *err)
+{
+    const dtype_info *info = dtype_get(type);
+    bool is_float = type == DT_F32 || type == DT_F16 || type == DT_BF16;
+    if (!info || (!is_float && !weight_format_of(type)))
+        return error_set(err, ERR_UNSUPPORTED, "matrix of type %s: no kernel for it", info ? info->name : "unknown");
+    if (rows == 0 || cols == 0 || cols % info->block_elems != 0)
+        return error_set(err, ERR_INVALID, "matrix of %u x %u %s: expected rows, and columns in multiples of %u", rows,
+                         cols, info->name, info->block_elems);
+    weight *w = calloc(1, sizeof(*w));
+    if (!w)
+        return error_set(err, ERR_MEMORY, "matrix of %u x %u %s: out of memory", rows, cols, info->name);
+    *w = (weight){.type = type, .format = weight_format_of(type), .rows = rows, .cols = cols};
+    w->panels = (rows - 1) / PANEL_ROWS + 1;
+    status s = weight_layout(w, dtype_row_bytes(info, cols), err);
+    /* Unpacked codes, scales and mins of a panel (matmul_kernels.h: panel), or a row split for packing. */
+    if (s == OK && (pool_reserve(p, 40 * (size_t)cols + 4096) != OK || !(w->data = cpu_os_alloc(w->bytes))))
+        s = error_set(err, ERR_MEMORY, "matrix of %u x %u %s: out of memory", rows, cols, info->name);
+    if (s != OK) {
+        free(w);
+        return s;
+    }
+    pack_job job = {.w = w, .raw = raw, .row_bytes = dtype_row_bytes(info, cols), .pool = p};
+    for (uint32_t i = 0; w->format && w->format->values && i < 16; i++)
+        job.nibble_of[w->format->values[i]] = (uint8_t)i;
+    pool_run(p, pack_tile, &job, w->panels);
+    *out = w;
+    return OK;
+}
+
+void cpu_weight_destroy(weight *w)
+{
+    if (!w)
+        return;
+    cpu_os_free(w->data, w->bytes);
+    free(w);
+}
+
+/* --- reading back -------------------------------------------------------------------------------------------------- */
+
+static float half_at(const uint8_t *p, uint32_t lane)
+{
+    uint16_t h;
+    memcpy(&h, p + 2 * lane, 2);
+    return f16_to_f32(h);
+}
+
+static float e8m0_scale(uint8_t e)
+{
+    uint32_t bits = e > 1 ? (uint32_t)(e - 1) << 23 : 0x00200000u << e; /* below 2: denormal */
+    float scale;
+    memcpy(&scale, &bits, 4);
+    return scale;
+}
+
+static uint8_t code_at(const weight_format *f, const uint8_t *block, uint32_t lane, uint32_t k)
+{
+    uint32_t g = k / 4, at = 4 * lane + k % 4;
+    uint32_t nibble = block[64 * (g % 4) + at] >> (g < 4 ? 0 : 4) & 15;
+    switch (f->code) {
+    case CODES_2:
+        return block[64 * (g / 4) + at] >> (2 * (g % 4)) & 3;
+    case CODES_3:
+        return (block[64 * (g / 4) + at] >> (2 * (g % 4)) & 3) | (block[128 + at] >> g & 1) << 2;
+    case CODES_4:
+        return f->values ? f->values[nibble] : (uint8_t)nibble;
+    case CODES_5:
+        return (uint8_t)(nibble | (block[256 + at] >> g & 1u) << 4);
+    case CODES_6:
+        return (uint8_t)(nibble | (block[256 + 64 * (g / 4) + at] >> (2 * (g % 4)) & 3u) << 4);
+    default:
+        return block[64 * g + at];
+    }
+}
+
+void weight_block_codes(const weight *w, const uint8_t *block, uint32_t lane, uint8_t codes[BLOCK_COLS])
+{
+    for (uint32_t k = 0; k < BLOCK_COLS; k++)
+        codes[k] = code_at(w->format, block, lane, k);
+}
+
+void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t block, float scales[2][PANEL_ROWS],
+                         float mins[2][PANEL_ROWS])
+{
+    scale_kind kind = w->format->scale;
+    const uint8_t *unit = panel_scales + (is_super(kind) ? block / SUPER_BLOCKS : block) * scale_unit_bytes(kind);
+    uint32_t s = block % SUPER_BLOCKS;
+    for (uint32_t i = 0; i < PANEL_ROWS; i++) {
+        float d = kind == SCALES_E8M0 ? e8m0_scale(unit[i]) : half_at(unit, i);
+        float m = w->format->has_min ? half_at(unit + 32, i) : 0;
+        switch (kind) {
+        case SCALES_F16:
+        case SCALES_E8M0:
+        case SCALES_F16_MIN:
+            scales[0][i] = d;
+            mins[0][i] = m;
+            break;
+        case SCALES_K32:
+            scales[0][i] = d * (float)(int8_t)unit[32 + 16 * s + i];
+            break;
+        case SCALES_K32_MIN:
+            scales[0][i] = d * (float)unit[64 + 32 * s + i];
+            mins[0][i] = -(m * (float)unit[64 + 32 * s + 16 + i]);
+            break;
+        case SCALES_K16:
+            for (uint32_t h = 0; h < 2; h++)
+                scales[h][i] = d * (float)(int8_t)unit[32 + 16 * (2 * s + h) + i];
+            break;
+        case SCALES_K16_MIN:
+            for (uint32_t h = 0; h < 2; h++) {
+                uint8_t both = unit[64 + 16 * (2 * s + h) + i];
+                scales[h][i] = d * (float)(both & 15);
+                mins[h][i] = -(m * (float)(both >> 4));
+            }
+            break;
+        }
+    }
+}
+
+static void read_float_row(const weight *w, uint32_t row, float *dst)
+{
+    const uint8_t *panel = w->data + row / PANEL_ROWS * w->panel_bytes;
+    uint32_t lane = row % PANEL_ROWS;
+    for (uint32_t k = 0; k < w->cols; k++) {
+        size_t at = (size_t)k * PANEL_ROWS + lane;
+        uint16_t half;
+        if (w->type == DT_F32) {
+            memcpy(dst + k, panel + 4 * at, 4);
+            continue;
+        }
+        memcpy(&half, panel + 2 * at, 2);
+        dst[k] = w->type == DT_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+    }
+}
+
+void cpu_weight_read_row(const weight *w, uint32_t row, float *dst)
+{
+    assert(row < w->rows);
+    if (!w->format) {
+        read_float_row(w, row, dst);
+        return;
+    }
+    const weight_format *f = w->format;
+    uint32_t index = row / PANEL_ROWS, lane = row % PANEL_ROWS;
+    size_t block_bytes = code_block_bytes(f->code);
+    for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++) {
+        uint8_t codes[BLOCK_COLS];
+        float scales[2][PANEL_ROWS], mins[2][PANEL_ROWS];
+        weight_block_codes(w, weight_codes(w, index) + b * block_bytes, lane, codes);
+        weight_block_scales(w, weight_scales(w, index), b, scales, mins);
+        for (uint32_t k = 0; k < BLOCK_COLS; k++) {
+            uint32_t h = k / f->group;
+            float value = scales[h][lane] * (float)((int)codes[k] - f->zero);
+            dst[b * BLOCK_COLS + k] = f->has_min ? value + mins[h][lane] : value;
+        }
+    }
+}

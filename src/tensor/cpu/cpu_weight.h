@@ -1,0 +1,81 @@
+/* tensor/cpu/cpu_weight.h: how does a matrix lie in memory?
+ * In panels of PANEL_ROWS rows, padded with zero rows at the end. A float panel is [cols][16] of the stored type. A quantized
+ * panel is its scales, then its codes, each on a 64-byte border and no wider than in the file:
+ *   codes: per block of 32 columns the planes of weight_format, where a "group" is 4 neighbouring columns of all 16 rows
+ *     as 64 bytes [16 rows][4 columns]: nibble plane, 4 x 64 bytes: byte j holds group j (low) and group j + 4 (high);
+ *     two-bit plane, 2 x 64: byte j holds groups 4j..4j+3 from bit 0; one-bit plane, 64: bit g is group g; byte plane, 8 x 64
+ *   scales: see scale_kind; always 16 rows side by side.
+ * Immutable once made; any thread. */
+#ifndef HEADWAY_TENSOR_CPU_CPU_WEIGHT_H
+#define HEADWAY_TENSOR_CPU_CPU_WEIGHT_H
+
+#include "base/error.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/pool.h"
+
+enum { PANEL_ROWS = 16, BLOCK_COLS = 32, SUPER_BLOCKS = 8 /* blocks per K-quant super-block */ };
+
+typedef enum {
+    CODES_2, /* two-bit plane */
+    CODES_3, /* two-bit plane, one-bit plane (bit 2) */
+    CODES_4, /* nibble plane */
+    CODES_5, /* nibble plane, one-bit plane (bit 4) */
+    CODES_6, /* nibble plane, two-bit plane (bits 4, 5) */
+    CODES_8, /* byte plane */
+    CODE_KINDS,
+} code_kind;
+
+typedef enum {
+    SCALES_F16,      /* per block f16 d[16] */
+    SCALES_F16_MIN,  /* per block f16 d[16], f16 m[16] */
+    SCALES_E8M0,     /* per block u8 e[16], scale 2^(e - 128) */
+    SCALES_K32,      /* per super-block f16 d[16], then per block i8 s[16]: scale d * s */
+    SCALES_K32_MIN,  /* per super-block f16 d[16], f16 dmin[16], then per block u8 s[16], u8 m[16]: min -(dmin * m) */
+    SCALES_K16,      /* as K32 with two s[16] per block, one per 16 columns */
+    SCALES_K16_MIN,  /* as K32_MIN with, per 16 columns, u8 sm[16]: s low nibble, m high nibble */
+} scale_kind;
+
+typedef struct {
+    code_kind code;
+    scale_kind scale;
+    uint8_t group; /* 16 or 32 columns per scale */
+    uint8_t zero;
+    bool has_min;
+    const uint8_t *values; /* 16 codes that a nibble stands for, or NULL: the nibble is the code */
+} weight_format;
+
+struct weight {
+    dtype type;
+    const weight_format *format; /* NULL for F32, F16, BF16 */
+    uint32_t rows, cols, panels;
+    size_t scale_bytes, panel_bytes; /* of one panel: its scales; scales and codes */
+    size_t bytes;                    /* of all panels */
+    uint8_t *data;
+};
+
+/* NULL for float types and for types that are not supported. */
+const weight_format *weight_format_of(dtype type);
+size_t code_block_bytes(code_kind kind); /* of one block of one panel */
+
+/* `raw` holds rows * row bytes in file order. Packs over the pool. */
+status cpu_weight_create(pool *p, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out, error *err);
+void cpu_weight_destroy(weight *w); /* NULL allowed */
+/* Exactly what quant_dequantize_row gives for that row of the file. */
+void cpu_weight_read_row(const weight *w, uint32_t row, float *dst);
+
+static inline const uint8_t *weight_scales(const weight *w, uint32_t index)
+{
+    return w->data + index * w->panel_bytes;
+}
+static inline const uint8_t *weight_codes(const weight *w, uint32_t index)
+{
+    return w->data + index * w->panel_bytes + w->scale_bytes;
+}
+
+/* In plain C, for the generic table, for reading a row and for tests: the codes of lane `lane` of one block (32 bytes), and
+ * the scales and mins of one block of a panel ([groups][16]). */
+void weight_block_codes(const weight *w, const uint8_t *block, uint32_t lane, uint8_t codes[BLOCK_COLS]);
+void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t block, float scales[2][PANEL_ROWS],
+                         float mins[2][PANEL_ROWS]);
+
+#endif
