@@ -1,0 +1,21 @@
+/* sched/policy.c: the table of policies. */
+#include "sched/policy.h"
+
+#include <string.h>
+
+extern const sched_policy policy_prefill_first, policy_chunked;
+
+static const sched_policy *const policies[] = {&policy_prefill_first, &policy_chunked};
+
+const sched_policy *policy_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++)
+        if (strcmp(policies[i]->name, name) == 0)
+            return policies[i];
+    return NULL;
+}
+
+const char *policy_names(void)
+{
+    return "prefill-first, chunked";
+}

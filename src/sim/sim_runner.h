@@ -1,0 +1,48 @@
+/* sim/sim_runner.h: a runner without weights: steps take the time that a few numbers say, tokens are words made up from
+ * what was read. The vocabulary is sim/byte_vocab.h. What it says depends on all that the sequence holds, read back
+ * through its page table, and on nothing else: a wrong page, a lost token or a chunk fed twice changes the text.
+ * Sampling parameters are ignored but for logprobs (made up) and the seed (with temperature > 0). It checks each plan
+ * against the contract of sched/runner.h and fails the step when one is broken. Time comes from the clock given to run:
+ * real, or virtual in tests. */
+#ifndef HEADWAY_SIM_SIM_RUNNER_H
+#define HEADWAY_SIM_SIM_RUNNER_H
+
+#include "sched/runner.h"
+
+enum { SIM_WORD = 6 }; /* tokens: five letters and a space */
+
+typedef struct { /* who decides what is said; calls come on the engine thread */
+    void *self;
+    void (*open)(void *self, uint32_t seq, const sequence_start *start);
+    /* Token number `index` of the reply; `state`: a hash of all tokens up to the last multiple of SIM_WORD of the
+     * reply. */
+    int32_t (*token)(void *self, uint32_t seq, uint32_t index, uint64_t state);
+    void (*close)(void *self); /* may be NULL */
+} sim_voice;
+
+typedef struct {                 /* a 0 means the default in brackets */
+    const char *model_name;      /* ["sim"] */
+    double prefill_tokens_per_s; /* [20000] */
+    uint64_t decode_base_us;     /* [2000] of a decode step */
+    uint64_t decode_row_us;      /* [5] and for each row */
+    uint32_t reply_tokens;       /* [128] then <|im_end|> comes */
+    uint32_t context_length;     /* [8192] */
+    uint32_t page_tokens;        /* [16] */
+    uint32_t page_count;         /* [enough for 64 full contexts] */
+    uint32_t max_sequences;      /* [1024] */
+    uint32_t max_rows;           /* [max_sequences] */
+    uint32_t max_chunk_tokens;   /* [512] */
+    uint32_t block_tokens;       /* [64] of a prefill between two looks at yield and deadline */
+    uint64_t weight_bytes;       /* [100 MB] said to be read by each step */
+    uint64_t kv_token_bytes;     /* [20 KB] said to be read for each token of context */
+    const sim_voice *voice;      /* [made-up words]; copied */
+} sim_config;
+
+status sim_runner_create(runner **out, const sim_config *config, error *err); /* closed with ops->close */
+
+/* "sim", "sim:key=value,..." (keys: the fields of sim_config from prefill_tokens_per_s to block_tokens) or
+ * "script:FILE" (see sim/script_runner.h). `base` gives the values that `spec` does not; NULL: defaults. ERR_NOT_FOUND:
+ * some other runner. */
+status sim_runner_open(runner **out, const char *spec, const sim_config *base, error *err);
+
+#endif
