@@ -9,9 +9,12 @@ $(BUILD)/unit/%: tests/unit/%.c $(BUILD)/libheadway.a $(BUILD)/flags
 	$(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) $(LIBS)
 
 # Tests of the commands need the objects of src/cli too (all but main).
-$(BUILD)/unit/cli/%: tests/unit/cli/%.c $(BUILD)/libheadway.a $(COMMAND_OBJECTS) $(BUILD)/flags
+$(BUILD)/libcommands.a: $(COMMAND_OBJECTS) $(BUILD)/files
+	@echo "AR $@"; rm -f $@; ar rcs $@ $(COMMAND_OBJECTS)
+
+$(BUILD)/unit/cli/%: tests/unit/cli/%.c $(BUILD)/libheadway.a $(BUILD)/libcommands.a $(BUILD)/flags
 	@mkdir -p $(@D); echo "TEST-CC $<"; \
-	$(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(COMMAND_OBJECTS) $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) $(LIBS)
+	$(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libcommands.a $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) $(LIBS)
 
 -include $(UNIT_BINS:=.d)
 
