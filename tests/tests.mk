@@ -57,8 +57,11 @@ test-arm64: # the tensor tests, cross-compiled, under qemu
 tidy: # the house rules: include arrows, lengths, format, banned calls
 	@python3 tools/tidy.py
 
-bench: all # the table of the README, as text and as build/bench/peers.json
-	@tools/bench.sh $(BENCH_FLAGS)
+# llama.cpp is built from source here, so that it is as native as we are: minutes, once. BENCH_PYTHON=… names one that has it.
+BENCH_FLAGS ?=
+bench: all model # the README's table beside llama.cpp, as text and as build/bench/peers.json; BENCH_FLAGS="--rounds 5"
+	@python=$(BENCH_PYTHON); if [ -z "$$python" ]; then tools/test.sh bench-venv || exit 1; python=$(BUILD)/venv-bench/bin/python; fi; \
+	mkdir -p $(BUILD)/bench && $$python tools/bench_peers.py $(BUILD)/headway $$python $(BUILD)/bench/peers.json $(BENCH_FLAGS)
 
 # Helper programs of the tests: tests/tools/NAME.c is build/tools/NAME.
 TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/packages.sh build|test: makes sure that the system packages are there; installs what is missing through apt.
+# tools/packages.sh build|test|bench: makes sure that the system packages are there; installs what is missing through apt.
 # Looks for the tools and libraries themselves first, so it costs milliseconds when nothing is missing and does not
 # mind how they were installed. Package names are those of Debian 12 and Ubuntu 24.04.
 set -euo pipefail
@@ -37,6 +37,11 @@ if [ "$want" = test ]; then
         missing+=(libclang-rt-dev)
     fi
     [ -e /usr/aarch64-linux-gnu/lib/libc.a ] || missing+=(libc6-dev-arm64-cross)
+    python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+fi
+
+if [ "$want" = bench ]; then # llama.cpp is C++
+    command -v c++ >/dev/null || missing+=(g++)
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 fi
 
