@@ -46,12 +46,6 @@ const weight_format *weight_format_of(dtype type)
     return (uint32_t)type < DT_COUNT && FORMATS[type].group ? &FORMATS[type] : NULL;
 }
 
-size_t code_block_bytes(code_kind kind)
-{
-    static const uint16_t BYTES[CODE_KINDS] = {128, 192, 256, 320, 384, 512};
-    return BYTES[kind];
-}
-
 /* Of one super-block (K kinds) or of one block (the others). */
 static size_t scale_unit_bytes(scale_kind kind)
 {

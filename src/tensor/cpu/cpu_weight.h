@@ -55,7 +55,10 @@ struct weight {
 
 /* NULL for float types and for types that are not supported. */
 const weight_format *weight_format_of(dtype type);
-size_t code_block_bytes(code_kind kind); /* of one block of one panel */
+static inline size_t code_block_bytes(code_kind kind) /* of one block of one panel */
+{
+    return kind == CODES_8 ? 512 : 64 * ((size_t)kind + 2);
+}
 
 /* `raw` holds rows * row bytes in file order. Packs over the pool. */
 status cpu_weight_create(pool *p, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out, error *err);
