@@ -132,8 +132,7 @@ const float_kernels *float_kernels_named(const char *name)
         const float_kernels *kernels;
     } tables[] = {
         {"generic", &float_kernels_generic},
-#if 0 && defined(__x86_64__)
-        {"avx2", &float_kernels_avx2},
+#if defined(__x86_64__)
         {"avx512", &float_kernels_avx512},
 #elif 0 && defined(__aarch64__)
         {"neon", &float_kernels_neon},

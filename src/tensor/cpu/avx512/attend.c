@@ -1,0 +1,443 @@
+/* Attention with VNNI: f32 would bound a long prompt's prefill, 16-bit products with 32-bit sums go twice as fast.
+ * K and V are f16, so 13 bits per token (scaled by the power of two that its largest channel needs: exact in the two
+ * largest binades) lose nothing that f16 kept; q gets the bits that 32-bit sums leave, and weights get 13 bits below the
+ * row's largest in the tile. Integer sums are exact, so their order is free; everything after them is f32 per row.
+ *
+ * For key j with value scale 2^v_j: u_j = score_j + v_j, P_j = 2^(u_j - max u) in [0, 1], so a large value's weight is the
+ * precise one. acc += 2^max * sum P_j V_j, l += 2^max * sum P_j 2^-v_j. A row that sees no key of a tile keeps its bits. */
+#include "tensor/cpu/avx512/vec.h"
+#include "tensor/cpu/float_kernels.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_ROWS = 16, /* rows whose maxima share a vector */
+    UNIT_ROWS = 4,   /* rows of one pass over a tile: 4 x 4 sums of 16 lanes */
+    TILE_VECS = ATTEND_TILE / VEC_WIDTH,
+    WEIGHT_ONE = 8192,    /* 64 keys * 8192 * 4094 < 2^31 */
+    KEY_ONE = 4,          /* keys are in units of 2^k / KEY_ONE */
+    KEY_MOST = KEY_ONE * 4094,
+    HALVES = 2 * VEC_WIDTH, /* 16-bit numbers in a vector */
+};
+#define ROUND_MAGIC 12582912.0f /* 1.5 * 2^23: x + magic holds round(x) in its low 16 bits */
+#define INLINE static inline __attribute__((always_inline))
+
+typedef struct {
+    int16_t *q;      /* [ATTEND_ROWS][head_dim] */
+    int16_t *k;      /* [head_dim / 2][ATTEND_TILE][2] */
+    int16_t *v;      /* [ATTEND_TILE / 2][head_dim][2]: tokens t and t + 16 of a page */
+    int16_t *weight; /* [BLOCK_ROWS][ATTEND_TILE], in v's order of tokens */
+    float *score;    /* [BLOCK_ROWS][ATTEND_TILE] */
+    float *most;     /* [BLOCK_ROWS][VEC_WIDTH] largest score per lane */
+    float *sum;      /* [ATTEND_ROWS][VEC_WIDTH] l per lane */
+    float *q_scale;  /* [ATTEND_ROWS] */
+    float *k_scale, *v_log, *v_inverse; /* [ATTEND_TILE] 2^k, v, 2^-v */
+    float *keep, *take, *top;           /* [BLOCK_ROWS] factors of acc and of the tile's sum; the tile's maximum */
+} room;
+
+INLINE room room_of(const attend_work *w)
+{
+    uint32_t dim = w->head_dim;
+    room m;
+    m.q = w->scratch;
+    m.k = m.q + ATTEND_ROWS * dim;
+    m.v = m.k + ATTEND_TILE * dim;
+    m.weight = m.v + ATTEND_TILE * dim;
+    m.score = (float *)(m.weight + BLOCK_ROWS * ATTEND_TILE);
+    m.most = m.score + BLOCK_ROWS * ATTEND_TILE;
+    m.sum = m.most + BLOCK_ROWS * VEC_WIDTH;
+    m.q_scale = m.sum + ATTEND_ROWS * VEC_WIDTH;
+    m.k_scale = m.q_scale + ATTEND_ROWS;
+    m.v_log = m.k_scale + ATTEND_TILE;
+    m.v_inverse = m.v_log + ATTEND_TILE;
+    m.keep = m.v_inverse + ATTEND_TILE;
+    m.take = m.keep + BLOCK_ROWS;
+    m.top = m.take + BLOCK_ROWS;
+    return m;
+}
+
+size_t attend_scratch_bytes_avx512(uint32_t head_dim)
+{
+    size_t halves = (size_t)(ATTEND_ROWS + 2 * ATTEND_TILE) * head_dim + BLOCK_ROWS * ATTEND_TILE;
+    size_t floats = BLOCK_ROWS * (ATTEND_TILE + VEC_WIDTH + 3) + ATTEND_ROWS * (VEC_WIDTH + 1) + 3 * ATTEND_TILE;
+    return halves * sizeof(int16_t) + floats * sizeof(float);
+}
+
+/* 2^x for x <= 0 within 4e-6 of itself, exact at 0. The polynomial spans [0, 1): scalef takes the floor itself. */
+INLINE vec weight_exp2(vec x)
+{
+    vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    vec p = vec_fma(vec_all(0.0134266838f), f, vec_all(0.0522424728f));
+    p = vec_fma(p, f, vec_all(0.241280198f));
+    p = vec_fma(p, f, vec_all(0.693044841f));
+    p = vec_fma(p, f, vec_all(1.0f));
+    return _mm512_scalef_ps(p, x);
+}
+
+/* Bits of the largest magnitude among n halves. */
+static uint32_t largest_half(const uint16_t *x, uint32_t n)
+{
+    __m256i most = _mm256_setzero_si256();
+    for (uint32_t i = 0; i < n; i += VEC_WIDTH)
+        most = _mm256_max_epu16(
+            most, _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(x + i)), _mm256_set1_epi16(0x7fff)));
+    __m128i m = _mm_max_epu16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_xor_si128(m, _mm_set1_epi16(-1)); /* minpos finds the smallest */
+    return 0xffffu ^ (uint32_t)_mm_extract_epi16(_mm_minpos_epu16(m), 0);
+}
+
+static void halve(uint16_t *out, const float *x, uint32_t n)
+{
+    vec most = vec_all(65504.0f), least = vec_all(-65504.0f);
+    for (uint32_t i = 0; i < n; i += VEC_WIDTH) {
+        vec clamped = vec_max(vec_min(vec_load(x + i), most), least); /* NaN becomes `most` */
+        _mm256_storeu_si256((__m256i *)(out + i), _mm512_cvtps_ph(clamped, _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+
+void kv_write_avx512(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    uint16_t *k_out = (uint16_t *)block + slot / KV_GROUP * KV_GROUP * head_dim + slot % KV_GROUP;
+    uint16_t *v_out = (uint16_t *)(block + kv_block_v(head_dim)) + (size_t)slot * head_dim;
+    int8_t *exponents = (int8_t *)block + kv_block_exponents(head_dim);
+    uint16_t row[ATTEND_DIM_MAX];
+    halve(row, k, head_dim);
+    for (uint32_t c = 0; c < head_dim; c++)
+        k_out[c * KV_GROUP] = row[c];
+    halve(v_out, v, head_dim);
+    exponents[slot] = (int8_t)((int)(largest_half(row, head_dim) >> 10) - 26);
+    exponents[KV_PAGE_TOKENS + slot] = (int8_t)((int)(largest_half(v_out, head_dim) >> 10) - 26);
+}
+
+/* The largest scale at which no sum with keys of up to KEY_MOST leaves 32 bits: by the sum of |q|, not by its largest. */
+static float query_scale(const float *q, uint32_t dim)
+{
+    vec most = vec_all(0), sum = vec_all(0);
+    for (uint32_t c = 0; c < dim; c += VEC_WIDTH) {
+        vec x = _mm512_abs_ps(vec_load(q + c));
+        most = vec_max(x, most);
+        sum += x;
+    }
+    float room_for_sum = (float)(INT32_MAX / KEY_MOST - (int)dim), all = vec_sum(sum), largest = _mm512_reduce_max_ps(most);
+    float by_sum = room_for_sum / all, by_largest = 32767.0f / largest, scale = by_sum < by_largest ? by_sum : by_largest;
+    return largest > 0 && scale < 1e30f ? scale : 0;
+}
+
+void attend_load_avx512(attend_work *w)
+{
+    room m = room_of(w);
+    uint32_t dim = w->head_dim;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        float scale = query_scale(w->q[r], dim);
+        for (uint32_t c = 0; c < dim; c += VEC_WIDTH) {
+            __m512i rounded = _mm512_cvtps_epi32(vec_load(w->q[r] + c) * vec_all(scale));
+            _mm256_storeu_si256((__m256i *)(m.q + (size_t)r * dim + c), _mm512_cvtsepi32_epi16(rounded));
+        }
+        m.q_scale[r] = scale > 0 ? w->scale * 1.44269504f / (scale * KEY_ONE) : 0;
+    }
+}
+
+/* Sixteen f16 times `scale`, rounded, in the low half of each lane. */
+INLINE __m512i fixed16(const uint16_t *x, vec scale)
+{
+    vec wide = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)x));
+    return _mm512_castps_si512(vec_fma(wide, scale, vec_all(ROUND_MAGIC)));
+}
+
+INLINE __m512i pair16(__m512i even, __m512i odd)
+{
+    return _mm512_mask_blend_epi16(0xaaaaaaaau, even, _mm512_slli_epi32(odd, 16));
+}
+
+INLINE vec power_of_two(__m512i e)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(e, _mm512_set1_epi32(127)), 23));
+}
+
+INLINE __m512i load_exponents(const int8_t *e)
+{
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)e));
+}
+
+/* Sixteen keys into lanes [group, group + 16) of the tile. */
+static void fix_keys(room m, const uint8_t *block, uint32_t half, uint32_t dim, uint32_t group)
+{
+    const uint16_t *k = (const uint16_t *)block + half * KV_GROUP * dim;
+    __m512i e = load_exponents((const int8_t *)block + kv_block_exponents(dim) + half * KV_GROUP);
+    vec inverse = power_of_two(_mm512_sub_epi32(_mm512_setzero_si512(), e));
+    vec_store(m.k_scale + group, power_of_two(e));
+    inverse *= vec_all(KEY_ONE);
+    for (uint32_t c = 0; c < dim; c += 2) {
+        __m512i pair = pair16(fixed16(k + c * KV_GROUP, inverse), fixed16(k + (c + 1) * KV_GROUP, inverse));
+        _mm512_store_si512(m.k + c * ATTEND_TILE + group * 2, pair);
+    }
+}
+
+/* A page's values into rows [start / 2, start / 2 + 16) of the tile. */
+static void fix_values(room m, const uint8_t *block, uint32_t dim, uint32_t start)
+{
+    const uint16_t *v = (const uint16_t *)(block + kv_block_v(dim));
+    float inverse[KV_PAGE_TOKENS];
+    for (uint32_t half = 0; half < KV_PAGE_TOKENS; half += VEC_WIDTH) {
+        __m512i e = load_exponents((const int8_t *)block + kv_block_exponents(dim) + KV_PAGE_TOKENS + half);
+        vec_store(inverse + half, power_of_two(_mm512_sub_epi32(_mm512_setzero_si512(), e)));
+        vec_store(m.v_inverse + start + half, vec_load(inverse + half));
+        vec_store(m.v_log + start + half, _mm512_cvtepi32_ps(e));
+    }
+    for (uint32_t t = 0; t < KV_GROUP; t++) {
+        vec even = vec_all(inverse[t]), odd = vec_all(inverse[t + KV_GROUP]);
+        int16_t *out = m.v + (start / 2 + t) * 2 * dim;
+        for (uint32_t c = 0; c < dim; c += VEC_WIDTH)
+            _mm512_store_si512(out + 2 * c,
+                               pair16(fixed16(v + t * dim + c, even), fixed16(v + (t + KV_GROUP) * dim + c, odd)));
+    }
+}
+
+/* Pages that begin at `seen` or later may not exist: zeros. */
+static void fix_tile(const attend_work *w, room m, uint32_t base, uint32_t seen)
+{
+    uint32_t dim = w->head_dim;
+    for (uint32_t start = 0; start < ATTEND_TILE; start += KV_PAGE_TOKENS) {
+        if (base + start < seen) {
+            const uint8_t *block = w->blocks + (size_t)w->pages[(base + start) / KV_PAGE_TOKENS] * w->page_bytes;
+            fix_keys(m, block, 0, dim, start);
+            fix_keys(m, block, 1, dim, start + KV_GROUP);
+            fix_values(m, block, dim, start);
+            continue;
+        }
+        for (uint32_t c = 0; c < dim; c += 2)
+            memset(m.k + c * ATTEND_TILE + start * 2, 0, KV_PAGE_TOKENS * 2 * sizeof(int16_t));
+        memset(m.v + start * dim, 0, KV_PAGE_TOKENS * dim * sizeof(int16_t));
+        memset(m.k_scale + start, 0, KV_PAGE_TOKENS * sizeof(float));
+        memset(m.v_log + start, 0, KV_PAGE_TOKENS * sizeof(float));
+        memset(m.v_inverse + start, 0, KV_PAGE_TOKENS * sizeof(float));
+    }
+}
+
+/* sum[r][v] = sum over pairs of a[r] * b[v]; a's rows are a_stride apart, b's pairs b_stride, both in 16-bit numbers. */
+INLINE void multiply(uint32_t rows, uint32_t vecs, const int16_t *a, size_t a_stride, const int16_t *b, size_t b_stride,
+                     uint32_t pairs, __m512i sum[UNIT_ROWS][TILE_VECS])
+{
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t v = 0; v < vecs; v++)
+            sum[r][v] = _mm512_setzero_si512();
+    for (uint32_t p = 0; p < pairs; p++) {
+        __m512i lane[TILE_VECS];
+        for (uint32_t v = 0; v < vecs; v++)
+            lane[v] = _mm512_load_si512(b + p * b_stride + v * HALVES);
+        for (uint32_t r = 0; r < rows; r++) {
+            int32_t pair;
+            memcpy(&pair, a + r * a_stride + 2 * p, sizeof(pair));
+            __m512i x = _mm512_set1_epi32(pair);
+            for (uint32_t v = 0; v < vecs; v++)
+                sum[r][v] = _mm512_dpwssd_epi32(sum[r][v], lane[v], x);
+        }
+    }
+}
+
+/* The same within 2e-7. */
+static vec fine_exp2(vec x)
+{
+    vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    vec p = vec_fma(vec_all(0.00186713005f), f, vec_all(0.00901703071f));
+    p = vec_fma(p, f, vec_all(0.0557999127f));
+    p = vec_fma(p, f, vec_all(0.240164444f));
+    p = vec_fma(p, f, vec_all(0.693151295f));
+    p = vec_fma(p, f, vec_all(1.0f));
+    return _mm512_scalef_ps(p, x);
+}
+
+/* cap * tanh(t / cap) with t and the result in units of log2 e. */
+static vec soft_cap(vec t, float cap)
+{
+    vec limit = vec_all(cap * 1.44269504f), x = t / vec_all(cap) * vec_all(2.0f); /* log2 of e^(2 s / cap) */
+    vec e = fine_exp2(-_mm512_abs_ps(x));
+    vec tanh = (vec_all(1.0f) - e) / (vec_all(1.0f) + e);
+    return _mm512_mask_sub_ps(tanh, _mm512_cmp_ps_mask(x, vec_all(0), _CMP_LT_OQ), vec_all(0), tanh) * limit;
+}
+
+/* Lanes of the tile that a row sees, one bit each. */
+INLINE uint64_t visible_lanes(const attend_work *w, uint32_t row, uint32_t base)
+{
+    uint32_t first, last;
+    attend_visible(w->position[row], w->window, base, &first, &last);
+    return first < last ? ~0ull >> (64 - (last - first)) << first : 0;
+}
+
+INLINE void score_rows(uint32_t rows, const attend_work *w, room m, uint32_t row, uint32_t block, uint32_t base,
+                       bool masked)
+{
+    __m512i sum[UNIT_ROWS][TILE_VECS];
+    multiply(rows, TILE_VECS, m.q + (size_t)row * w->head_dim, w->head_dim, m.k, 2 * ATTEND_TILE, w->head_dim / 2, sum);
+    for (uint32_t r = 0; r < rows; r++) {
+        vec q_scale = vec_all(m.q_scale[row + r]), most = vec_all(ATTEND_MASKED);
+        uint64_t lanes = masked ? visible_lanes(w, row + r, base) : ~0ull;
+        float *score = m.score + (row - block + r) * ATTEND_TILE;
+        for (uint32_t v = 0; v < TILE_VECS; v++) {
+            vec scaled = _mm512_cvtepi32_ps(sum[r][v]) * vec_load(m.k_scale + v * VEC_WIDTH);
+            vec log = vec_load(m.v_log + v * VEC_WIDTH), u;
+            if (w->softcap > 0)
+                u = soft_cap(scaled * q_scale, w->softcap) + log;
+            else
+                u = vec_fma(scaled, q_scale, log);
+            if (masked)
+                u = _mm512_mask_blend_ps((__mmask16)(lanes >> (v * VEC_WIDTH)), vec_all(ATTEND_MASKED), u);
+            most = vec_max(most, u);
+            vec_store(score + v * VEC_WIDTH, u);
+        }
+        vec_store(m.most + (row - block + r) * VEC_WIDTH, most);
+    }
+}
+
+/* Lane r of the result: the largest of row r's sixteen lanes. */
+static vec rows_most(const float *most)
+{
+    vec a[8], b[4], c[2];
+    for (int i = 0; i < 8; i++) {
+        vec x = vec_load(most + i * VEC_WIDTH), y = vec_load(most + (i + 8) * VEC_WIDTH);
+        a[i] = vec_max(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xee));
+    }
+    for (int i = 0; i < 4; i++)
+        b[i] = vec_max(_mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd));
+    for (int i = 0; i < 2; i++)
+        c[i] = vec_max(_mm512_unpacklo_ps(b[i], b[i + 2]), _mm512_unpackhi_ps(b[i], b[i + 2]));
+    vec all = vec_max(_mm512_unpacklo_ps(c[0], c[1]), _mm512_unpackhi_ps(c[0], c[1]));
+    return _mm512_shuffle_f32x4(all, all, 0xd8);
+}
+
+INLINE void weigh_row(const attend_work *w, room m, uint32_t row, uint32_t at, uint32_t base, bool masked)
+{
+    vec top = vec_all(m.top[at]), one = vec_all(WEIGHT_ONE), magic = vec_all(ROUND_MAGIC), sum = vec_all(0);
+    uint64_t lanes = masked ? visible_lanes(w, row, base) : ~0ull;
+    const float *score = m.score + at * ATTEND_TILE;
+    __m512i fixed[TILE_VECS];
+    for (uint32_t v = 0; v < TILE_VECS; v++) {
+        vec p = weight_exp2(vec_load(score + v * VEC_WIDTH) - top);
+        if (masked)
+            p = _mm512_maskz_mov_ps((__mmask16)(lanes >> (v * VEC_WIDTH)), p);
+        sum = vec_fma(p, vec_load(m.v_inverse + v * VEC_WIDTH), sum);
+        fixed[v] = _mm512_castps_si512(vec_fma(p, one, magic));
+    }
+    for (uint32_t v = 0; v < TILE_VECS; v += 2)
+        _mm512_store_si512(m.weight + at * ATTEND_TILE + v * VEC_WIDTH, pair16(fixed[v], fixed[v + 1]));
+    float *l = m.sum + row * VEC_WIDTH; /* `take` counts in units of 1 / WEIGHT_ONE */
+    vec_store(l, vec_fma(sum, vec_all(m.take[at] * WEIGHT_ONE), vec_load(l) * vec_all(m.keep[at])));
+}
+
+INLINE void add_values(uint32_t rows, uint32_t vecs, const attend_work *w, room m, uint32_t row, uint32_t at, uint32_t c)
+{
+    __m512i sum[UNIT_ROWS][TILE_VECS];
+    uint32_t dim = w->head_dim;
+    multiply(rows, vecs, m.weight + at * ATTEND_TILE, ATTEND_TILE, m.v + 2 * c, 2 * dim, ATTEND_TILE / 2, sum);
+    for (uint32_t r = 0; r < rows; r++) {
+        vec keep = vec_all(m.keep[at + r]), take = vec_all(m.take[at + r]);
+        float *acc = w->part.acc + (size_t)(row + r) * dim + c;
+        for (uint32_t v = 0; v < vecs; v++) {
+            vec kept = vec_load(acc + v * VEC_WIDTH) * keep;
+            vec_store(acc + v * VEC_WIDTH, vec_fma(_mm512_cvtepi32_ps(sum[r][v]), take, kept));
+        }
+    }
+}
+
+INLINE void add_values_all(uint32_t rows, const attend_work *w, room m, uint32_t row, uint32_t at)
+{
+    uint32_t c = 0, left = w->head_dim;
+    for (; left >= ATTEND_TILE; c += ATTEND_TILE, left -= ATTEND_TILE)
+        add_values(rows, 4, w, m, row, at, c);
+    if (left == 48)
+        add_values(rows, 3, w, m, row, at, c);
+    else if (left == 32)
+        add_values(rows, 2, w, m, row, at, c);
+    else if (left == 16)
+        add_values(rows, 1, w, m, row, at, c);
+}
+
+#define FOR_UNITS(body)                                                                                                \
+    for (uint32_t r = 0; r < rows; r += UNIT_ROWS)                                                                     \
+        switch (rows - r) {                                                                                            \
+        case 1:                                                                                                        \
+            body(1);                                                                                                   \
+            break;                                                                                                     \
+        case 2:                                                                                                        \
+            body(2);                                                                                                   \
+            break;                                                                                                     \
+        case 3:                                                                                                        \
+            body(3);                                                                                                   \
+            break;                                                                                                     \
+        default:                                                                                                       \
+            body(4);                                                                                                   \
+        }
+
+static void score_block(const attend_work *w, room m, uint32_t block, uint32_t rows, uint32_t base, bool masked)
+{
+#define SCORE(n) score_rows(n, w, m, block + r, block, base, masked)
+    FOR_UNITS(SCORE)
+}
+
+static void value_block(const attend_work *w, room m, uint32_t block, uint32_t rows)
+{
+#define VALUES(n) add_values_all(n, w, m, block + r, r)
+    FOR_UNITS(VALUES)
+}
+
+static void attend_block(const attend_work *w, room m, uint32_t block, uint32_t rows, uint32_t base)
+{
+    uint32_t first, last, first_end, last_start;
+    attend_visible(w->position[block], w->window, base, &first, &first_end);
+    attend_visible(w->position[block + rows - 1], w->window, base, &last_start, &last);
+    if (last == 0 || first == ATTEND_TILE)
+        return;
+    bool masked = first_end < ATTEND_TILE || last_start > 0;
+    score_block(w, m, block, rows, base, masked);
+    vec tile_top = rows_most(m.most), before = vec_load(w->part.m + block), top = vec_max(before, tile_top);
+    vec_store(m.top, tile_top);
+    vec_store(m.keep, weight_exp2(before - top));
+    vec_store(m.take, weight_exp2(tile_top - top) * vec_all(1.0f / WEIGHT_ONE));
+    vec_store(w->part.m + block, top);
+    for (uint32_t r = 0; r < rows; r++) {
+        if (masked)
+            weigh_row(w, m, block + r, r, base, true);
+        else
+            weigh_row(w, m, block + r, r, base, false);
+    }
+    value_block(w, m, block, rows);
+}
+
+void attend_split_avx512(attend_work *w, uint32_t split)
+{
+    room m = room_of(w);
+    uint32_t start = split * ATTEND_SPLIT, seen = w->position[w->rows - 1] + 1, first, last;
+    for (uint32_t r = 0; r < w->rows; r += BLOCK_ROWS)
+        vec_store(w->part.m + r, vec_all(ATTEND_MASKED));
+    memset(m.sum, 0, sizeof(float) * VEC_WIDTH * w->rows);
+    memset(w->part.acc, 0, sizeof(float) * w->rows * w->head_dim);
+    for (uint32_t base = start; base < start + ATTEND_SPLIT && base < seen; base += ATTEND_TILE) {
+        attend_visible(w->position[0], w->window, base, &first, &last);
+        if (first == ATTEND_TILE)
+            continue; /* before the first row's window, hence before every row's */
+        fix_tile(w, m, base, seen);
+        for (uint32_t r = 0; r < w->rows; r += BLOCK_ROWS)
+            attend_block(w, m, r, w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS, base);
+    }
+    for (uint32_t r = 0; r < w->rows; r++)
+        w->part.l[r] = vec_sum(vec_load(m.sum + r * VEC_WIDTH));
+}
+
+void attend_merge_avx512(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim)
+{
+    vec m_into = vec_all(into.m[into_row]), m_from = vec_all(from.m[from_row]), m = vec_max(m_into, m_from);
+    vec keep = weight_exp2(m_into - m), take = weight_exp2(m_from - m);
+    float *acc = into.acc + (size_t)into_row * head_dim;
+    const float *part = from.acc + (size_t)from_row * head_dim;
+    for (uint32_t c = 0; c < head_dim; c += VEC_WIDTH)
+        vec_store(acc + c, vec_fma(vec_load(part + c), take, vec_load(acc + c) * keep));
+    into.m[into_row] = _mm512_cvtss_f32(m);
+    into.l[into_row] = into.l[into_row] * _mm512_cvtss_f32(keep) + from.l[from_row] * _mm512_cvtss_f32(take);
+}
+
+void attend_finish_avx512(float *out, const float *acc, float l, uint32_t head_dim)
+{
+    vec inverse = vec_all(1.0f / l);
+    for (uint32_t c = 0; c < head_dim; c += VEC_WIDTH) /* no negative zero: its sign would depend on unseen keys */
+        vec_store(out + c, vec_load(acc + c) * inverse + vec_all(0));
+}
