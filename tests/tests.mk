@@ -22,8 +22,10 @@ $(BUILD)/unit/cli/%: tests/unit/cli/%.c $(BUILD)/libheadway.a $(BUILD)/libcomman
 unit-build: $(UNIT_BINS)
 
 unit: $(UNIT_BINS) # the unit tests; UNIT=text runs those whose path holds "text"
-	@set -e; for t in $(UNIT_BINS); do \
-	    case $$t in *"$(UNIT)"*) ;; *) continue ;; esac; echo "RUN $$t"; $$t; done
+	@ran=0; bad=; for t in $(UNIT_BINS); do \
+	    case $$t in *"$(UNIT)"*) ;; *) continue ;; esac; \
+	    echo "RUN $$t"; ran=$$((ran + 1)); $$t || bad="$$bad $$t"; done; \
+	[ -z "$$bad" ] || { echo "unit: failed:$$bad"; exit 1; }; echo "unit: $$ran programs passed"
 
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 asan: # the unit tests under the address and undefined-behaviour sanitizers

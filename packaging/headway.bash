@@ -1,0 +1,21 @@
+# bash completion of headway. Commands and flags are read from the program's own help, so they are always those it has.
+_headway()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words=
+    COMPREPLY=()
+    if [ "$COMP_CWORD" = 1 ]; then
+        words="$(headway --help 2>/dev/null | sed -nE 's/^  ([a-z]+) .*/\1/p' | grep -v headway) --help --version"
+    else
+        case $before in
+            --policy) words='prefill-first chunked' ;;
+            --runner) words='model sim script:' ;;
+            --model | --template | --chat-template) ;;
+            --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --api-key) return ;;
+            *) words=$(headway "$command" --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
+        esac
+    fi
+    [[ $word == -* || -n $words ]] && mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    [[ $COMP_CWORD -gt 1 && $word != -* ]] && mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$word")
+    return 0
+}
+complete -o filenames -F _headway headway
