@@ -20,15 +20,22 @@ static uint32_t bits_of_float(float value)
     return bits;
 }
 
+/* All ones where `test` holds: masks in place of branches let a loop of conversions become vector code. */
+static uint32_t mask_of(bool test)
+{
+    return 0u - (uint32_t)test;
+}
+
 float f16_to_f32(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t magnitude = half & 0x7fff;
     uint32_t normal = (magnitude << 13) + (112u << 23);
-    uint32_t special = (magnitude << 13) | 0x7f800000 | (magnitude > 0x7c00 ? 0x400000 : 0); /* infinity, quiet NaN */
-    uint32_t tiny = bits_of_float((float)(int32_t)magnitude * 0x1p-24f);                     /* exact */
-    uint32_t bits = magnitude < 0x400 ? tiny : magnitude < 0x7c00 ? normal : special;
-    return float_of_bits(sign | bits);
+    normal += mask_of(magnitude >= 0x7c00) & 112u << 23;                 /* infinity, NaN */
+    normal |= mask_of(magnitude > 0x7c00) & 0x400000;                    /* NaNs become quiet */
+    uint32_t tiny = bits_of_float((float)(int32_t)magnitude * 0x1p-24f); /* exact */
+    uint32_t is_tiny = mask_of(magnitude < 0x400);
+    return float_of_bits(sign | (normal & ~is_tiny) | (tiny & is_tiny));
 }
 
 uint16_t f32_to_f16(float value)

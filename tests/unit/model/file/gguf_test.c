@@ -180,7 +180,7 @@ static void write_shard(const char *path, shard_words w)
 
 static void write_shards(shards *s)
 {
-    strcpy(s->folder, "/tmp/headway-gguf-XXXXXX");
+    snprintf(s->folder, sizeof s->folder, "/tmp/headway-gguf-XXXXXX");
     assert_non_null(mkdtemp(s->folder));
     for (int i = 0; i < 3; i++) {
         char tensor[16];

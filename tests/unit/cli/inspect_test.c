@@ -1,0 +1,183 @@
+/* tests/unit/cli/inspect_test.c: what `headway inspect` finds out, on files made here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cli/inspect_facts.h"
+#include "unit/model/file/gguf_builder.h"
+
+static void add_number(gguf_builder *g, const char *arch, const char *suffix, uint32_t value)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.%s", arch, suffix);
+    add_u32(g, key, value);
+}
+
+static void add_numbers(gguf_builder *g, const char *arch)
+{
+    static const struct {
+        const char *suffix;
+        uint32_t value;
+    } NUMBERS[] = {
+        {"block_count", 1},          {"context_length", 8192},    {"embedding_length", 64},
+        {"feed_forward_length", 96}, {"attention.head_count", 4}, {"attention.head_count_kv", 2},
+    };
+    add_string(g, "general.architecture", arch);
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
+        add_number(g, arch, NUMBERS[i].suffix, NUMBERS[i].value);
+    buf *k = add_array(g, "tokenizer.ggml.tokens", MV_STRING, 8);
+    for (int i = 0; i < 8; i++)
+        put_string(k, "t");
+}
+
+static void add_weights(gguf_builder *g, uint32_t down_type, const char *left_out)
+{
+    const struct {
+        const char *name;
+        uint64_t cols, rows;
+        uint32_t type;
+    } WEIGHTS[] = {
+        {"token_embd.weight", 64, 8, DT_F16},         {"output_norm.weight", 64, 1, DT_F32},
+        {"blk.0.attn_norm.weight", 64, 1, DT_F32},    {"blk.0.ffn_norm.weight", 64, 1, DT_F32},
+        {"blk.0.attn_q.weight", 64, 64, DT_Q8_0},     {"blk.0.attn_k.weight", 64, 32, DT_Q8_0},
+        {"blk.0.attn_v.weight", 64, 32, DT_Q8_0},     {"blk.0.attn_output.weight", 64, 64, DT_Q8_0},
+        {"blk.0.ffn_gate.weight", 64, 96, DT_Q8_0},   {"blk.0.ffn_up.weight", 64, 96, DT_Q8_0},
+        {"blk.0.ffn_down.weight", 96, 64, down_type},
+    };
+    for (size_t i = 0; i < sizeof WEIGHTS / sizeof *WEIGHTS; i++)
+        if (!left_out || strcmp(WEIGHTS[i].name, left_out))
+            add_tensor(g, WEIGHTS[i].name, WEIGHTS[i].type, WEIGHTS[i].cols, WEIGHTS[i].rows);
+}
+
+typedef struct {
+    buf bytes;
+    model_file *file;
+    inspect_facts facts;
+} inspected;
+
+static void inspect(inspected *s, gguf_builder *g)
+{
+    error err = {0};
+    *s = (inspected){0};
+    build(g, &s->bytes);
+    if (gguf_open_memory(&s->file, "m.gguf", s->bytes.data, s->bytes.size, &err) != OK)
+        fail_msg("%s", err.text);
+    inspect_gather(&s->facts, s->file);
+}
+
+static void release(inspected *s)
+{
+    model_file_close(s->file);
+    buf_free(&s->bytes);
+}
+
+static void expect_reasons(const inspect_facts *f, uint32_t count, const char *words)
+{
+    if (f->reason_count != count || !strstr(f->reasons[0].text, words))
+        fail_msg("%u reasons, first \"%s\"; expected %u, \"%s\"", f->reason_count, f->reasons[0].text, count, words);
+}
+
+static void says_what_a_model_is_and_needs(void **state)
+{
+    (void)state;
+    gguf_builder g = builder();
+    inspected s;
+    add_numbers(&g, "llama");
+    add_string(&g, "tokenizer.ggml.model", "gpt2");
+    add_string(&g, "tokenizer.chat_template", "{{ messages }}");
+    add_u32(&g, "general.file_type", 15);
+    add_weights(&g, DT_Q4_0, NULL);
+    inspect(&s, &g);
+    const inspect_facts *f = &s.facts;
+    expect_reasons(f, 0, "");
+    assert_int_equal(f->layers, 1);
+    assert_int_equal(f->head_dim, 16);
+    assert_int_equal(f->kv_bytes_per_token, 2 * (16 + 16) * 2);
+    assert_int_equal(f->vocabulary, 8);
+    assert_true(f->chat_template);
+    assert_string_equal(f->file_type, "Q4_K_M");
+    assert_int_equal(f->parameters, 8 * 64 + 3 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96);
+    assert_int_equal(f->types[DT_Q4_0].tensors, 1);
+    assert_int_equal(f->types[DT_Q4_0].bytes, 64 * 3 * 18);
+    assert_int_equal(inspect_memory(f, 4096), f->weight_bytes + 4096 * 128);
+    release(&s);
+}
+
+static void names_an_architecture_that_is_not_there(void **state)
+{
+    (void)state;
+    gguf_builder g = builder();
+    inspected s;
+    add_numbers(&g, "mamba");
+    add_string(&g, "tokenizer.ggml.model", "gpt2");
+    inspect(&s, &g);
+    expect_reasons(&s.facts, 1, "architecture \"mamba\"");
+    release(&s);
+}
+
+static void names_the_tensor_whose_type_is_not_supported(void **state)
+{
+    (void)state;
+    gguf_builder g = builder();
+    inspected s;
+    add_numbers(&g, "llama");
+    add_string(&g, "tokenizer.ggml.model", "gpt2");
+    add_weights(&g, 24, NULL);
+    inspect(&s, &g);
+    expect_reasons(&s.facts, 1, "tensor blk.0.ffn_down.weight (and 0 more) is stored as I8");
+    release(&s);
+}
+
+static void names_a_tensor_that_is_missing(void **state)
+{
+    (void)state;
+    gguf_builder g = builder();
+    inspected s;
+    add_numbers(&g, "llama");
+    add_string(&g, "tokenizer.ggml.model", "gpt2");
+    add_weights(&g, DT_Q8_0, "blk.0.attn_v.weight");
+    inspect(&s, &g);
+    expect_reasons(&s.facts, 1, "blk.0.attn_v.weight");
+    release(&s);
+}
+
+static void names_a_tokenizer_that_is_not_there(void **state)
+{
+    (void)state;
+    gguf_builder g = builder();
+    inspected s;
+    add_numbers(&g, "llama");
+    add_string(&g, "tokenizer.ggml.model", "rwkv");
+    add_weights(&g, DT_Q8_0, NULL);
+    inspect(&s, &g);
+    expect_reasons(&s.facts, 1, "tokenizer \"rwkv\"");
+    release(&s);
+}
+
+static void says_what_a_file_of_a_vocabulary_only_lacks(void **state)
+{
+    (void)state;
+    gguf_builder g = builder();
+    inspected s;
+    add_numbers(&g, "llama");
+    add_string(&g, "tokenizer.ggml.model", "gpt2");
+    inspect(&s, &g);
+    expect_reasons(&s.facts, 1, "token_embd.weight");
+    release(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_what_a_model_is_and_needs),
+        cmocka_unit_test(names_an_architecture_that_is_not_there),
+        cmocka_unit_test(names_the_tensor_whose_type_is_not_supported),
+        cmocka_unit_test(names_a_tensor_that_is_missing),
+        cmocka_unit_test(names_a_tokenizer_that_is_not_there),
+        cmocka_unit_test(says_what_a_file_of_a_vocabulary_only_lacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
