@@ -1,7 +1,7 @@
 /* model/file/gguf.h: private to model/file. One shard of a GGUF model, parsed; and the model put together from its
  * shards. Invariant: whatever is stored here points inside its shard's bytes and was checked; numbers copied out of the
- * file are host integers. Limits: KEYS_MAX, TENSORS_MAX, STRINGS_MAX, SHARDS_MAX. Memory is proportional to what was
- * really read, so a lying count allocates nothing. */
+ * file are host integers. Limits: HEADER_BYTES_MAX, KEYS_MAX, TENSORS_MAX, STRINGS_MAX, SHARDS_MAX. Memory is
+ * proportional to what was really read, so a lying count allocates nothing. */
 #ifndef HEADWAY_MODEL_FILE_GGUF_H
 #define HEADWAY_MODEL_FILE_GGUF_H
 
@@ -11,6 +11,7 @@
 
 enum {
     GGUF_HEADER_BYTES = 24,
+    HEADER_BYTES_MAX = 1 << 28, /* keys and tensor list; what is read at open, so a sparse file cannot take forever */
     KEYS_MAX = 1 << 16,
     TENSORS_MAX = 1 << 16, /* of all shards */
     STRINGS_MAX = 1 << 24, /* strings in all arrays of one shard */

@@ -7,13 +7,14 @@
 
 typedef struct {
     gguf_shard *shard;
-    size_t at; /* offset of the next byte */
+    size_t at;  /* offset of the next byte */
+    size_t end; /* of the file, or of what a header may take */
     error *err;
 } cursor;
 
 static const uint8_t *take(cursor *c, uint64_t bytes) /* NULL when fewer are left */
 {
-    if (bytes > c->shard->size - c->at)
+    if (bytes > c->end - c->at)
         return NULL;
     const uint8_t *p = c->shard->data + c->at;
     c->at += (size_t)bytes;
@@ -38,14 +39,14 @@ static bool take_u64(cursor *c, uint64_t *out)
 
 static uint64_t left(const cursor *c)
 {
-    return c->shard->size - c->at;
+    return c->end - c->at;
 }
 
 /* "FILE: WHAT N (NAME): the file ends inside it" */
 static status truncated(cursor *c, const char *what, size_t number, span name)
 {
     return error_set(c->err, ERR_INVALID, "%s: %s %zu (%s): the file ends inside it, at byte %zu of %zu",
-                     c->shard->path, what, number, gguf_printable(name).text, c->at, c->shard->size);
+                     c->shard->path, what, number, gguf_printable(name).text, c->at, c->end);
 }
 
 static status take_name(cursor *c, const char *what, size_t number, size_t max, span *out)
@@ -353,7 +354,7 @@ static status parse_magic(cursor *c)
 
 status gguf_shard_parse(gguf_shard *shard, error *err)
 {
-    cursor c = {shard, 0, err};
+    cursor c = {shard, 0, shard->size < HEADER_BYTES_MAX ? shard->size : HEADER_BYTES_MAX, err};
     uint64_t tensors = 0, keys = 0;
     status code;
     if ((code = parse_magic(&c)) != OK || (code = parse_counts(&c, &tensors, &keys)) != OK ||
