@@ -194,8 +194,8 @@ static status read_script(script *s, sim_config *config, const char *path, error
 {
     buf text = {0};
     status st = read_file(&text, path, err);
-    const char *at = text.data, *end = text.data + text.size;
-    for (uint32_t number = 1; !st && at && at < end; number++) {
+    const char *at = text.data ? text.data : "", *end = at + text.size;
+    for (uint32_t number = 1; !st && at < end; number++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t size = (size_t)((stop ? stop : end) - at);
         if ((st = read_line(s, config, at, size, err)))
