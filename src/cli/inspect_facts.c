@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "cli/gguf_vocab.h"
 #include "model/model.h"
 
 enum { KEY_BYTES = 128 };
@@ -180,13 +181,15 @@ static void check_types(inspect_facts *f, const model_file *file)
     }
 }
 
-static void check_tokenizer(inspect_facts *f)
+static void check_tokenizer(inspect_facts *f, const model_file *file)
 {
+    error why = {0};
+    tokenizer *t = NULL;
     if (f->vocabulary == 0)
         error_set(next_reason(f), ERR_UNSUPPORTED, "no vocabulary (key tokenizer.ggml.tokens)");
-    else if (!span_is(f->tokenizer_model, "gpt2") && !span_is(f->tokenizer_model, "llama"))
-        error_set(next_reason(f), ERR_UNSUPPORTED, "tokenizer \"%.*s\" is not one of gpt2, llama",
-                  (int)(f->tokenizer_model.size < 64 ? f->tokenizer_model.size : 64), f->tokenizer_model.data);
+    else if (tokenizer_spec_from_gguf(&t, file, &why) != OK)
+        *next_reason(f) = why;
+    tokenizer_destroy(t);
 }
 
 static void find_reasons(inspect_facts *f, const model_file *file)
@@ -195,7 +198,7 @@ static void find_reasons(inspect_facts *f, const model_file *file)
         error_set(next_reason(f), ERR_UNSUPPORTED, "architecture \"%.*s\" is not one of llama, qwen2, qwen3, gemma3",
                   (int)(f->architecture.size < 64 ? f->architecture.size : 64), f->architecture.data);
     check_types(f, file);
-    check_tokenizer(f);
+    check_tokenizer(f, file);
     error why = {0};
     bool loadable = f->reason_count == 0;
     if (loadable && load_dry(file, &why) != OK)

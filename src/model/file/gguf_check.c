@@ -100,7 +100,7 @@ static status check_special_ids(const model_file *file, uint64_t tokens, error *
         uint64_t id;
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", NAMES[i]);
         status code = gguf_u64(&file->shards[0], key, &id, err);
-        if (code == OK && id >= tokens)
+        if (code == OK && id >= tokens && id != UINT32_MAX) /* converters write -1 for "none" */
             return error_set(err, ERR_INVALID,
                              "%s: key %s: found %" PRIu64 ", expected less than the %" PRIu64 " tokens",
                              file->shards[0].path, key, id, tokens);
