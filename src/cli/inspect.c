@@ -62,7 +62,7 @@ static void print_architecture(const inspect_facts *f)
 {
     printf("architecture   %s", f->architecture.size ? plain(f->architecture).text : "not said");
     if (f->layers)
-        printf(", %" PRIu64 " layers of %s", f->layers, grouped(f->hidden).text);
+        printf(", %" PRIu64 " layer%s of %s", f->layers, f->layers == 1 ? "" : "s", grouped(f->hidden).text);
     if (f->heads)
         printf(", %" PRIu64 " heads of %" PRIu64 " (%" PRIu64 " for KV)", f->heads, f->head_dim, f->kv_heads);
     if (f->feed_forward)
@@ -90,10 +90,12 @@ static void print_needs(const inspect_facts *f)
 {
     printf("weights        %s\n", scaled(f->weight_bytes, "B").text);
     printf("KV cache       %s per token (f16)\n", scaled(f->kv_bytes_per_token, "B").text);
-    printf("memory         %s for %s tokens", scaled(inspect_memory(f, SHORT_TOKENS), "B").text,
-           grouped(SHORT_TOKENS).text);
+    printf("memory         ");
+    if (f->context == 0 || f->context > SHORT_TOKENS)
+        printf("%s for %s tokens%s", scaled(inspect_memory(f, SHORT_TOKENS), "B").text, grouped(SHORT_TOKENS).text,
+               f->context ? ", " : "");
     if (f->context)
-        printf(", %s for the full context of %s", scaled(inspect_memory(f, f->context), "B").text,
+        printf("%s for the full context of %s", scaled(inspect_memory(f, f->context), "B").text,
                grouped(f->context).text);
     putchar('\n');
 }
