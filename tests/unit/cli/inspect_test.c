@@ -3,9 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
+#include "cli/commands.h"
 #include "cli/inspect_facts.h"
 #include "unit/model/file/gguf_builder.h"
 
@@ -169,6 +172,95 @@ static void says_what_a_file_of_a_vocabulary_only_lacks(void **state)
     release(&s);
 }
 
+/* Runs the command with its standard output (1) or error (2) in `text`; returns the exit code. */
+static int run_inspect(char **argv, int stream, char *text, size_t size)
+{
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    FILE *captured = tmpfile();
+    assert_non_null(captured);
+    fflush(stdout);
+    int kept = dup(stream);
+    dup2(fileno(captured), stream);
+    int code = inspect_main(argc, argv);
+    fflush(stdout);
+    dup2(kept, stream);
+    close(kept);
+    rewind(captured);
+    text[fread(text, 1, size - 1, captured)] = 0;
+    fclose(captured);
+    return code;
+}
+
+static void write_model(char *path, bool cut)
+{
+    gguf_builder g = builder();
+    buf b = {0};
+    add_numbers(&g, "llama");
+    add_string(&g, "tokenizer.ggml.model", "gpt2");
+    add_string(&g, "general.name", "na\x1b[31mme");
+    add_weights(&g, DT_Q8_0, NULL);
+    build(&g, &b);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_true(write(fd, b.data, b.size - cut) == (ssize_t)(b.size - cut));
+    close(fd);
+    buf_free(&b);
+}
+
+static void prints_json_with_the_same_keys_always(void **state)
+{
+    (void)state;
+    static const char *const KEYS[] = {
+        "path",    "format",  "version",      "bytes",          "architecture", "name",         "file_type",
+        "layers",  "hidden",  "heads",        "kv_heads",       "head_dim",     "feed_forward", "parameters",
+        "context", "experts", "experts_used", "sliding_window", "vocabulary",   "tokenizer",    "chat_template",
+        "tensors", "types",   "memory",       "runs",           "reasons",
+    };
+    char path[] = "/tmp/headway-inspect-XXXXXX", text[8192];
+    write_model(path, false);
+    assert_int_equal(run_inspect((char *[]){"inspect", "--json", path, NULL}, STDOUT_FILENO, text, sizeof text), 0);
+    json_t *root = json_loads(text, 0, NULL);
+    assert_non_null(root);
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        if (!json_object_get(root, KEYS[i]))
+            fail_msg("no key %s", KEYS[i]);
+    assert_int_equal(json_object_size(root), sizeof KEYS / sizeof *KEYS);
+    assert_true(json_is_true(json_object_get(root, "runs")));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "memory"), "kv_bytes_per_token")), 128);
+    json_decref(root);
+    unlink(path);
+}
+
+static void prints_one_screen_without_control_bytes(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/headway-inspect-XXXXXX", text[8192];
+    write_model(path, false);
+    assert_int_equal(run_inspect((char *[]){"inspect", path, NULL}, STDOUT_FILENO, text, sizeof text), 0);
+    int lines = 0;
+    for (const char *p = text; *p; p++) {
+        lines += *p == '\n';
+        assert_true(*p == '\n' || (*p >= 0x20 && *p < 0x7f));
+    }
+    assert_in_range(lines, 8, 24);
+    assert_non_null(strstr(text, "\nruns           yes\n"));
+    unlink(path);
+}
+
+static void says_in_one_line_why_a_file_is_bad(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/headway-inspect-XXXXXX", text[8192];
+    write_model(path, true);
+    assert_int_equal(run_inspect((char *[]){"inspect", path, NULL}, STDERR_FILENO, text, sizeof text), 1);
+    assert_non_null(strstr(text, path));
+    assert_non_null(strstr(text, "tensor blk.0.ffn_down.weight"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +270,9 @@ int main(void)
         cmocka_unit_test(names_a_tensor_that_is_missing),
         cmocka_unit_test(names_a_tokenizer_that_is_not_there),
         cmocka_unit_test(says_what_a_file_of_a_vocabulary_only_lacks),
+        cmocka_unit_test(prints_json_with_the_same_keys_always),
+        cmocka_unit_test(prints_one_screen_without_control_bytes),
+        cmocka_unit_test(says_in_one_line_why_a_file_is_bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
