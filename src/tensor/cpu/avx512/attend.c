@@ -3,8 +3,8 @@
  * largest binades) lose nothing that f16 kept; q gets the bits that 32-bit sums leave, and weights get 13 bits below the
  * row's largest in the tile. Integer sums are exact, so their order is free; everything after them is f32 per row.
  *
- * For key j with value scale 2^v_j: u_j = score_j + v_j, P_j = 2^(u_j - max u) in [0, 1], so a large value's weight is the
- * precise one. acc += 2^max * sum P_j V_j, l += 2^max * sum P_j 2^-v_j. A row that sees no key of a tile keeps its bits. */
+ * For key j with value scale 2^v_j: u_j = score_j + v_j, P_j = 2^(u_j - top) in [0, 1], top = max u rounded up, so a large value's weight is the
+ * precise one. acc += 2^top * sum P_j V_j, l += 2^top * sum P_j 2^-v_j. A row that sees no key of a tile keeps its bits. */
 #include "tensor/cpu/avx512/vec.h"
 #include "tensor/cpu/float_kernels.h"
 
@@ -14,7 +14,9 @@ enum {
     BLOCK_ROWS = 16, /* rows whose maxima share a vector */
     UNIT_ROWS = 4,   /* rows of one pass over a tile: 4 x 4 sums of 16 lanes */
     TILE_VECS = ATTEND_TILE / VEC_WIDTH,
-    WEIGHT_ONE = 8192,    /* 64 keys * 8192 * 4094 < 2^31 */
+    WEIGHT_LOG = 13, /* 64 keys * 2^13 * 4094 < 2^31 */
+    WEIGHT_ONE = 1 << WEIGHT_LOG,
+    ROUND_MAGIC_BITS = 0x4b400000,
     KEY_ONE = 4,          /* keys are in units of 2^k / KEY_ONE */
     KEY_MOST = KEY_ONE * 4094,
     HALVES = 2 * VEC_WIDTH, /* 16-bit numbers in a vector */
@@ -63,15 +65,19 @@ size_t attend_scratch_bytes_avx512(uint32_t head_dim)
     return halves * sizeof(int16_t) + floats * sizeof(float);
 }
 
-/* 2^x for x <= 0 within 4e-6 of itself, exact at 0. The polynomial spans [0, 1): scalef takes the floor itself. */
-INLINE vec weight_exp2(vec x)
+/* 2^f within 3e-6 of itself for f in [-0.5, 0.5], exact at 0. */
+INLINE vec weight_polynomial(vec f)
 {
-    vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    vec p = vec_fma(vec_all(0.0134266838f), f, vec_all(0.0522424728f));
-    p = vec_fma(p, f, vec_all(0.241280198f));
-    p = vec_fma(p, f, vec_all(0.693044841f));
-    p = vec_fma(p, f, vec_all(1.0f));
-    return _mm512_scalef_ps(p, x);
+    vec p = vec_fma(vec_all(0.00958285294f), f, vec_all(0.0559064262f));
+    p = vec_fma(p, f, vec_all(0.240240991f));
+    p = vec_fma(p, f, vec_all(0.693124175f));
+    return vec_fma(p, f, vec_all(1.0f));
+}
+
+/* 2^x for a whole x <= 0. */
+INLINE vec whole_exp2(vec x)
+{
+    return _mm512_scalef_ps(vec_all(1.0f), x);
 }
 
 /* Bits of the largest magnitude among n halves. */
@@ -235,7 +241,7 @@ INLINE void multiply(uint32_t rows, uint32_t vecs, const int16_t *a, size_t a_st
     }
 }
 
-/* The same within 2e-7. */
+/* 2^x for x <= 0 within 2e-7 of itself. The polynomial spans [0, 1): scalef takes the floor itself. */
 static vec fine_exp2(vec x)
 {
     vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -289,7 +295,7 @@ INLINE void score_rows(uint32_t rows, const attend_work *w, room m, uint32_t row
     }
 }
 
-/* Lane r of the result: the largest of row r's sixteen lanes. */
+/* Lane r of the result: the largest of row r's sixteen lanes, rounded up to a whole number. */
 static vec rows_most(const float *most)
 {
     vec a[8], b[4], c[2];
@@ -302,26 +308,32 @@ static vec rows_most(const float *most)
     for (int i = 0; i < 2; i++)
         c[i] = vec_max(_mm512_unpacklo_ps(b[i], b[i + 2]), _mm512_unpackhi_ps(b[i], b[i + 2]));
     vec all = vec_max(_mm512_unpacklo_ps(c[0], c[1]), _mm512_unpackhi_ps(c[0], c[1]));
-    return _mm512_shuffle_f32x4(all, all, 0xd8);
+    return _mm512_roundscale_ps(_mm512_shuffle_f32x4(all, all, 0xd8), _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
 
+/* Weights in units of 1 / WEIGHT_ONE: 2^(score + WEIGHT_LOG - top), `top` a whole number. Adding `magic` rounds the score
+ * and leaves the exponent in the low bits; scores more than 64 below are taken for 64 below, which rounds to nothing. */
 INLINE void weigh_row(const attend_work *w, room m, uint32_t row, uint32_t at, uint32_t base, bool masked)
 {
-    vec top = vec_all(m.top[at]), one = vec_all(WEIGHT_ONE), magic = vec_all(ROUND_MAGIC), sum = vec_all(0);
+    vec magic = vec_all(ROUND_MAGIC), from_top = vec_all(ROUND_MAGIC + WEIGHT_LOG - m.top[at]), sum = vec_all(0);
+    __m512i least = _mm512_set1_epi32(ROUND_MAGIC_BITS - 64);
     uint64_t lanes = masked ? visible_lanes(w, row, base) : ~0ull;
     const float *score = m.score + at * ATTEND_TILE;
     __m512i fixed[TILE_VECS];
     for (uint32_t v = 0; v < TILE_VECS; v++) {
-        vec p = weight_exp2(vec_load(score + v * VEC_WIDTH) - top);
+        vec x = vec_load(score + v * VEC_WIDTH), n = x + from_top, f = x - (n - from_top);
+        vec p = weight_polynomial(f);
+        __m512i power = _mm512_slli_epi32(_mm512_max_epi32(_mm512_castps_si512(n), least), 23);
+        p = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), power));
         if (masked)
             p = _mm512_maskz_mov_ps((__mmask16)(lanes >> (v * VEC_WIDTH)), p);
         sum = vec_fma(p, vec_load(m.v_inverse + v * VEC_WIDTH), sum);
-        fixed[v] = _mm512_castps_si512(vec_fma(p, one, magic));
+        fixed[v] = _mm512_castps_si512(p + magic);
     }
     for (uint32_t v = 0; v < TILE_VECS; v += 2)
         _mm512_store_si512(m.weight + at * ATTEND_TILE + v * VEC_WIDTH, pair16(fixed[v], fixed[v + 1]));
-    float *l = m.sum + row * VEC_WIDTH; /* `take` counts in units of 1 / WEIGHT_ONE */
-    vec_store(l, vec_fma(sum, vec_all(m.take[at] * WEIGHT_ONE), vec_load(l) * vec_all(m.keep[at])));
+    float *l = m.sum + row * VEC_WIDTH;
+    vec_store(l, vec_fma(sum, vec_all(m.take[at]), vec_load(l) * vec_all(m.keep[at])));
 }
 
 INLINE void add_values(uint32_t rows, uint32_t vecs, const attend_work *w, room m, uint32_t row, uint32_t at, uint32_t c)
@@ -391,8 +403,8 @@ static void attend_block(const attend_work *w, room m, uint32_t block, uint32_t 
     score_block(w, m, block, rows, base, masked);
     vec tile_top = rows_most(m.most), before = vec_load(w->part.m + block), top = vec_max(before, tile_top);
     vec_store(m.top, tile_top);
-    vec_store(m.keep, weight_exp2(before - top));
-    vec_store(m.take, weight_exp2(tile_top - top) * vec_all(1.0f / WEIGHT_ONE));
+    vec_store(m.keep, whole_exp2(before - top));
+    vec_store(m.take, whole_exp2(tile_top - top) * vec_all(1.0f / WEIGHT_ONE));
     vec_store(w->part.m + block, top);
     for (uint32_t r = 0; r < rows; r++) {
         if (masked)
@@ -401,6 +413,16 @@ static void attend_block(const attend_work *w, room m, uint32_t block, uint32_t 
             weigh_row(w, m, block + r, r, base, false);
     }
     value_block(w, m, block, rows);
+}
+
+/* The next tile's blocks on their way while this one's rows are at work. */
+static void prefetch_tile(const attend_work *w, uint32_t base, uint32_t seen)
+{
+    for (uint32_t start = base; start < base + ATTEND_TILE && start < seen; start += KV_PAGE_TOKENS) {
+        const uint8_t *block = w->blocks + (size_t)w->pages[start / KV_PAGE_TOKENS] * w->page_bytes;
+        for (size_t i = 0; i < kv_block_bytes(w->head_dim); i += 64)
+            _mm_prefetch((const char *)block + i, _MM_HINT_T1);
+    }
 }
 
 void attend_split_avx512(attend_work *w, uint32_t split)
@@ -416,6 +438,7 @@ void attend_split_avx512(attend_work *w, uint32_t split)
         if (first == ATTEND_TILE)
             continue; /* before the first row's window, hence before every row's */
         fix_tile(w, m, base, seen);
+        prefetch_tile(w, base + ATTEND_TILE, seen);
         for (uint32_t r = 0; r < w->rows; r += BLOCK_ROWS)
             attend_block(w, m, r, w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS, base);
     }
@@ -426,7 +449,7 @@ void attend_split_avx512(attend_work *w, uint32_t split)
 void attend_merge_avx512(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim)
 {
     vec m_into = vec_all(into.m[into_row]), m_from = vec_all(from.m[from_row]), m = vec_max(m_into, m_from);
-    vec keep = weight_exp2(m_into - m), take = weight_exp2(m_from - m);
+    vec keep = whole_exp2(m_into - m), take = whole_exp2(m_from - m);
     float *acc = into.acc + (size_t)into_row * head_dim;
     const float *part = from.acc + (size_t)from_row * head_dim;
     for (uint32_t c = 0; c < head_dim; c += VEC_WIDTH)
