@@ -1,5 +1,6 @@
-/* engine/engine.h: token ids in, token ids out. One thread runs the step loop over a runner; other threads submit, cancel and read
- * snapshots. The engine owns a request from a successful submit until its FINISHED event has been taken. */
+/* engine/engine.h: token ids in, token ids out. One thread runs the step loop over a runner; other threads submit,
+ * cancel and read snapshots. The engine owns a request from a successful submit until its FINISHED event has been
+ * taken. */
 #ifndef HEADWAY_ENGINE_ENGINE_H
 #define HEADWAY_ENGINE_ENGINE_H
 
@@ -21,46 +22,52 @@ typedef enum { EVENT_TOKEN, EVENT_PROGRESS, EVENT_FINISHED } event_kind;
 typedef struct {
     event_kind kind;
     uint64_t request_id;
-    void *context;               /* request.context */
-    sampled_token token;         /* EVENT_TOKEN; top arrays filled only when asked for */
+    void *context;                              /* request.context */
+    sampled_token token;                        /* EVENT_TOKEN; top arrays filled only when asked for */
     uint32_t prompt_done, prompt_total, cached; /* EVENT_PROGRESS and FINISHED: tokens */
-    finish_reason reason;        /* EVENT_FINISHED */
-    int32_t stop_token;          /* EVENT_FINISHED with FINISH_STOP: which; -1 else. It is not delivered as EVENT_TOKEN. */
-    uint32_t generated;          /* the stop token is not counted */
-    char error_text[160];        /* FINISH_ERROR */
+    finish_reason reason;                       /* EVENT_FINISHED */
+    int32_t stop_token;   /* EVENT_FINISHED with FINISH_STOP: which; -1 else. It is not delivered as EVENT_TOKEN. */
+    uint32_t generated;   /* the stop token is not counted */
+    char error_text[160]; /* FINISH_ERROR */
     uint64_t queued_us, prefill_us, decode_us; /* FINISHED: durations */
-    uint64_t time_us;            /* when it happened */
+    uint64_t time_us;                          /* when it happened */
 } engine_event;
 
-typedef struct {                 /* for admission and metrics: a consistent copy */
+typedef struct { /* for admission and metrics: a consistent copy */
     uint32_t running, waiting, max_sequences;
     uint32_t pages_total, pages_free;
     uint64_t prompt_tokens, cached_tokens, generated_tokens, steps, decode_steps, prefill_runs, cancelled;
-    uint64_t finished[4];        /* by finish_reason */
+    uint64_t finished[4]; /* by finish_reason */
     uint64_t bytes, busy_us, last_step_bytes, last_step_us;
     uint64_t prefill_us, decode_us;
     bool draining, failed;
-    uint64_t preemptions;        /* sequences put back to the queue because the pool was full */
-    uint64_t decode_rows;        /* tokens of all decode steps: / decode_steps = mean batch */
+    uint64_t preemptions; /* sequences put back to the queue because the pool was full */
+    uint64_t decode_rows; /* tokens of all decode steps: / decode_steps = mean batch */
 } engine_snapshot;
 
 status engine_create(engine **out, runner *runner, const engine_config *config, error *err); /* borrows the runner */
-status engine_start(engine *e, error *err);            /* starts the thread */
-bool engine_step(engine *e);                           /* without a thread: one turn of the loop; false: nothing to do */
-void engine_destroy(engine *e);                        /* stops the thread, frees all requests; NULL allowed */
+status engine_start(engine *e, error *err);                                                  /* starts the thread */
+bool engine_step(engine *e);    /* without a thread: one turn of the loop; false: nothing to do */
+void engine_destroy(engine *e); /* stops the thread, frees all requests; NULL allowed */
 
-void engine_stop(engine *e);                           /* joins the thread; what is unfinished ends as CANCELLED, its events can be taken */
+/* Joins the thread; what is unfinished ends as CANCELLED, and its events can be taken. */
+void engine_stop(engine *e);
 
-/* Any thread. On OK the engine owns `r` (malloc'ed, with malloc'ed prompt and biases). ERR_BUSY: queue full; ERR_LIMIT: longer than the context or
- * the pool; ERR_INVALID. On failure the caller keeps it. */
+/* Any thread. On OK the engine owns `r` (malloc'ed, with malloc'ed prompt and biases). ERR_BUSY: queue full; ERR_LIMIT:
+ * longer than the context or the pool; ERR_INVALID. On failure the caller keeps it. */
 status engine_submit(engine *e, request *r, error *err);
-void engine_cancel(engine *e, uint64_t request_id, finish_reason reason); /* any thread; FINISHED follows within one step */
 
-/* One consumer thread. Takes up to `max` events; returns how many. */
+/* Any thread. FINISHED with `reason` follows within one step; tokens not taken by then are dropped. Unknown ids and
+ * second calls do nothing. */
+void engine_cancel(engine *e, uint64_t request_id, finish_reason reason);
+
+/* One consumer thread. Takes up to `max` events; returns how many: after a wake, take until it is fewer than `max`.
+ * Within a request the order is progress, tokens, FINISHED; with FINISHED the request is freed. A request with 256
+ * tokens not taken gets no steps until half of them are. */
 size_t engine_take_events(engine *e, engine_event *events, size_t max);
 void engine_read_snapshot(engine *e, engine_snapshot *out); /* any thread; never blocks the step loop */
 const runner_info *engine_runner_info(const engine *e);
-uint32_t engine_token_limit(const engine *e);          /* prompt_count + max_tokens of one request at most (context and pool) */
-void engine_drain(engine *e);                          /* refuse new work; running and queued work ends normally */
+uint32_t engine_token_limit(const engine *e); /* prompt_count + max_tokens of one request at most (context and pool) */
+void engine_drain(engine *e);                 /* refuse new work; running and queued work ends normally */
 
 #endif

@@ -1,5 +1,5 @@
-/* sched/request.h: what is one generation asked to be? Ids, counts and numbers only: no text. A request is built by the submitting
- * thread, handed over by engine_submit and owned by the engine until its FINISHED event. */
+/* sched/request.h: what is one generation asked to be? Ids, counts and numbers only: no text. A request is built by the
+ * submitting thread, handed over by engine_submit and owned by the engine until its FINISHED event. */
 #ifndef HEADWAY_SCHED_REQUEST_H
 #define HEADWAY_SCHED_REQUEST_H
 
@@ -13,17 +13,17 @@ typedef struct {
 } logit_bias;
 
 typedef struct {
-    float temperature;       /* 0: greedy, exactly argmax (ties: lowest id) */
-    uint32_t top_k;          /* 0: off */
-    float top_p;             /* 1: off */
-    float min_p;             /* 0: off */
-    float typical_p;         /* 1: off */
-    float repetition_penalty; /* 1: off; over prompt and generated tokens */
+    float temperature;                         /* 0: greedy, exactly argmax (ties: lowest id) */
+    uint32_t top_k;                            /* 0: off */
+    float top_p;                               /* 1: off */
+    float min_p;                               /* 0: off */
+    float typical_p;                           /* 1: off */
+    float repetition_penalty;                  /* 1: off; over prompt and generated tokens */
     float presence_penalty, frequency_penalty; /* 0: off; over generated tokens */
-    uint64_t seed;           /* the random number of the n-th token depends on seed and n only */
-    const logit_bias *biases; /* owned by the request */
+    uint64_t seed;                             /* the random number of the n-th token depends on seed and n only */
+    const logit_bias *biases;                  /* owned by the request */
     uint32_t bias_count;
-    uint32_t logprobs;       /* 0: none; else 1 + number of top alternatives wanted (max LOGPROBS_MAX) */
+    uint32_t logprobs; /* 0: none; else 1 + number of top alternatives wanted (max LOGPROBS_MAX) */
 } sampling_params;
 
 enum { LOGPROBS_MAX = 21 };
@@ -31,16 +31,16 @@ enum { LOGPROBS_MAX = 21 };
 typedef enum { CLASS_INTERACTIVE, CLASS_BATCH } request_class;
 
 typedef struct {
-    uint64_t id;             /* unique, set by the submitter */
-    int32_t *prompt;         /* owned: freed with free() */
-    uint32_t prompt_count;   /* >= 1 */
-    uint32_t max_tokens;     /* generated tokens at most, >= 1 */
+    uint64_t id;                /* unique, set by the submitter */
+    int32_t *prompt;            /* owned: freed with free() */
+    uint32_t prompt_count;      /* >= 1 */
+    uint32_t max_tokens;        /* generated tokens at most, >= 1 */
     const int32_t *stop_tokens; /* borrowed from the model; empty with ignore_eos */
     uint32_t stop_token_count;
     sampling_params sampling;
     request_class klass;
-    bool want_progress;      /* PROGRESS events while prefilling */
-    void *context;           /* the submitter's; returned in events */
+    bool want_progress; /* PROGRESS events while prefilling */
+    void *context;      /* the submitter's; returned in events */
 } request;
 
 typedef enum { FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR } finish_reason;

@@ -1,5 +1,5 @@
-/* sched/step_plan.h: what shall the device do next? Filled by the scheduler, carried out by a runner; lives on the engine thread for one step.
- * Pointers borrow the engine's per-sequence tables and stay valid until run returns. */
+/* sched/step_plan.h: what shall the device do next? Filled by the scheduler, carried out by a runner; lives on the
+ * engine thread for one step. Pointers borrow the engine's per-sequence tables and stay valid until run returns. */
 #ifndef HEADWAY_SCHED_STEP_PLAN_H
 #define HEADWAY_SCHED_STEP_PLAN_H
 
@@ -7,34 +7,34 @@
 
 typedef enum { STEP_IDLE, STEP_DECODE, STEP_PREFILL, STEP_FUSED } step_kind;
 
-typedef struct { /* one token of one stream through all layers; the next token is sampled */
-    uint32_t seq;            /* sequence slot: < runner_info.max_sequences */
-    const uint32_t *pages;   /* covers position */
-    uint32_t position;       /* where `token` goes: KV holds [0, position) */
-    int32_t token;           /* the input token */
+typedef struct {           /* one token of one stream through all layers; the next token is sampled */
+    uint32_t seq;          /* sequence slot: < runner_info.max_sequences */
+    const uint32_t *pages; /* covers position */
+    uint32_t position;     /* where `token` goes: KV holds [0, position) */
+    int32_t token;         /* the input token */
 } decode_row;
 
 typedef struct { /* a run of prompt tokens; the cursor inside it is the runner's */
     uint32_t seq;
-    const uint32_t *pages;   /* covers position + token_count - 1 */
-    uint32_t position;       /* of tokens[0] */
+    const uint32_t *pages; /* covers position + token_count - 1 */
+    uint32_t position;     /* of tokens[0] */
     const int32_t *tokens;
-    uint32_t token_count;    /* <= runner_info.max_chunk_tokens */
-    bool sample;             /* last chunk of the prompt: sample the first token after its last row */
-    uint32_t chunk_slot;     /* < runner_info.max_open_chunks: where the unfinished chunk's activations live */
+    uint32_t token_count; /* <= runner_info.max_chunk_tokens */
+    bool sample;          /* last chunk of the prompt: sample the first token after its last row */
+    uint32_t chunk_slot;  /* < runner_info.max_open_chunks: where the unfinished chunk's activations live */
 } prefill_chunk;
 
 typedef struct {
     step_kind kind;
-    const decode_row *rows;  /* STEP_DECODE, STEP_FUSED */
-    uint32_t row_count;      /* <= runner_info.max_rows */
-    prefill_chunk chunk;     /* STEP_PREFILL, STEP_FUSED */
-    uint64_t deadline_us;    /* STEP_PREFILL: stop at the first row block after this; 0: run to the chunk's end */
+    const decode_row *rows; /* STEP_DECODE, STEP_FUSED */
+    uint32_t row_count;     /* <= runner_info.max_rows */
+    prefill_chunk chunk;    /* STEP_PREFILL, STEP_FUSED */
+    uint64_t deadline_us;   /* STEP_PREFILL: stop at the first row block after this; 0: run to the chunk's end */
 } step_plan;
 
 typedef struct {
     int32_t token;
-    float logprob;           /* when logprobs were asked for */
+    float logprob; /* when logprobs were asked for */
     uint32_t top_count;
     int32_t top_tokens[LOGPROBS_MAX];
     float top_logprobs[LOGPROBS_MAX];
@@ -42,10 +42,11 @@ typedef struct {
 } sampled_token;
 
 typedef struct {
-    sampled_token *tokens;   /* capacity max_rows + 1, given by the engine: rows in order, then the chunk's (if sample and done) */
+    sampled_token
+        *tokens; /* capacity max_rows + 1, given by the engine: rows in order, then the chunk's (if sample and done) */
     uint32_t token_count;
     bool chunk_done;
-    uint64_t bytes;          /* useful bytes touched: weights + KV + state, exact */
+    uint64_t bytes; /* useful bytes touched: weights + KV + state, exact */
     uint64_t weight_bytes, kv_bytes;
 } step_result;
 

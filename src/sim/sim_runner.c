@@ -4,6 +4,7 @@
 #include "sim/byte_vocab.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,7 +307,7 @@ status sim_runner_create(runner **out, const sim_config *config, error *err)
     s->base.ops = &sim_ops;
     s->config = config ? *config : (sim_config){0};
     fill_defaults(&s->config);
-    strncpy(s->name, s->config.model_name, sizeof s->name - 1);
+    snprintf(s->name, sizeof s->name, "%s", s->config.model_name);
     fill_info(s);
     s->sequences = calloc(s->config.max_sequences, sizeof *s->sequences);
     s->word_seeds = calloc(s->config.max_sequences, sizeof *s->word_seeds);
