@@ -1,7 +1,8 @@
 """Tiny random checkpoints of each architecture and the logits that Hugging Face transformers computes for them.
 
 usage: arch_vectors.py OUT_FOLDER      (needs torch and transformers; their output is committed, so tests need neither)
-For each case NAME: NAME.gguf (bf16 matrices, f32 vectors) and NAME.bin: u32 token_count, u32 vocab, i32 tokens[], f32 logits[token_count][vocab].
+For each case NAME: NAME.gguf (bf16 matrices, f32 vectors) and NAME.bin: u32 token_count, u32 vocab, i32 tokens[], f32 logits[token_count][vocab],
+and the same logits again with keys and values rounded to f16 before attention, as an engine with an f16 cache has them.
 Every weight is re-drawn (default initialisation hides bugs) and rounded to bf16 before the reference run.
 """
 import math, os, struct, sys
@@ -11,8 +12,8 @@ import transformers as T
 import gguf_writer
 
 torch.set_num_threads(1)
-VOCAB, HIDDEN, TOKENS = 128, 64, 150
-BASE = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=3, rms_norm_eps=1e-5,
+VOCAB, HIDDEN, FFN, TOKENS = 128, 64, 96, 150
+BASE = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=3, rms_norm_eps=1e-5,
             max_position_embeddings=512, attn_implementation="eager", use_cache=False)
 LLAMA = dict(BASE, num_attention_heads=4, num_key_value_heads=2, head_dim=16)
 CASES = {
@@ -84,7 +85,7 @@ def metadata_of(config, arch, keys):
     theta = keys["rope_theta"]
     d = keys.get("head_dim", HIDDEN // keys["num_attention_heads"])
     m = {"general.architecture": arch, "general.name": f"tiny {arch}", f"{arch}.block_count": keys["num_hidden_layers"],
-         f"{arch}.context_length": 512, f"{arch}.embedding_length": HIDDEN, f"{arch}.feed_forward_length": 96,
+         f"{arch}.context_length": 512, f"{arch}.embedding_length": HIDDEN, f"{arch}.feed_forward_length": FFN,
          f"{arch}.attention.head_count": keys["num_attention_heads"],
          f"{arch}.attention.head_count_kv": keys["num_key_value_heads"], f"{arch}.attention.key_length": d,
          f"{arch}.attention.value_length": d, f"{arch}.attention.layer_norm_rms_epsilon": 1e-5,
@@ -104,6 +105,19 @@ def metadata_of(config, arch, keys):
 def llama3_factors(model, keys):
     plain = keys["rope_theta"] ** (-np.arange(0, 16, 2) / 16)
     return (plain / model.model.rotary_emb.inv_freq.numpy()).astype(np.float32)
+
+
+def with_f16_cache(model, ids):
+    module = sys.modules[type(model).__module__]
+    plain = module.eager_attention_forward
+
+    def rounded(layer, query, key, value, *args, **kwargs):
+        return plain(layer, query, key.half().float(), value.half().float(), *args, **kwargs)
+
+    module.eager_attention_forward = rounded
+    logits = model(ids).logits[0].numpy().astype("<f4")
+    module.eager_attention_forward = plain
+    return logits
 
 
 def main():
@@ -126,9 +140,10 @@ def main():
         ids = torch.randint(0, VOCAB, (1, TOKENS), generator=torch.Generator().manual_seed(1))
         with torch.no_grad():
             logits = model(ids).logits[0].numpy().astype("<f4")
+            rounded = with_f16_cache(model, ids)
         with open(f"{folder}/{name}.bin", "wb") as f:
-            f.write(struct.pack("<II", TOKENS, VOCAB) + ids[0].numpy().astype("<i4").tobytes() + logits.tobytes())
-        print(name, logits.shape, float(logits.min()), float(logits.max()))
+            f.write(struct.pack("<II", TOKENS, VOCAB) + ids[0].numpy().astype("<i4").tobytes() + logits.tobytes() + rounded.tobytes())
+        print(name, logits.shape, float(logits.min()), float(logits.max()), "f16 cache moves", abs(logits - rounded).max())
 
 
 main()
