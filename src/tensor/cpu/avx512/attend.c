@@ -22,6 +22,11 @@ enum {
     HALVES = 2 * VEC_WIDTH, /* 16-bit numbers in a vector */
 };
 #define ROUND_MAGIC 12582912.0f /* 1.5 * 2^23: x + magic holds round(x) in its low 16 bits */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 4")
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
@@ -220,23 +225,29 @@ static void fix_tile(const attend_work *w, room m, uint32_t base, uint32_t seen)
     }
 }
 
+/* Not the intrinsic: gcc 12 surrounds it with register moves, a fifth of the loop. */
+INLINE void add_products(__m512i *sum, __m512i a, __m512i b)
+{
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
+}
+
 /* sum[r][v] = sum over pairs of a[r] * b[v]; a's rows are a_stride apart, b's pairs b_stride, both in 16-bit numbers. */
 INLINE void multiply(uint32_t rows, uint32_t vecs, const int16_t *a, size_t a_stride, const int16_t *b, size_t b_stride,
                      uint32_t pairs, __m512i sum[UNIT_ROWS][TILE_VECS])
 {
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t v = 0; v < vecs; v++)
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+        UNROLL for (uint32_t v = 0; v < vecs; v++)
             sum[r][v] = _mm512_setzero_si512();
     for (uint32_t p = 0; p < pairs; p++) {
         __m512i lane[TILE_VECS];
-        for (uint32_t v = 0; v < vecs; v++)
+        UNROLL for (uint32_t v = 0; v < vecs; v++)
             lane[v] = _mm512_load_si512(b + p * b_stride + v * HALVES);
-        for (uint32_t r = 0; r < rows; r++) {
+        UNROLL for (uint32_t r = 0; r < rows; r++) {
             int32_t pair;
             memcpy(&pair, a + r * a_stride + 2 * p, sizeof(pair));
             __m512i x = _mm512_set1_epi32(pair);
-            for (uint32_t v = 0; v < vecs; v++)
-                sum[r][v] = _mm512_dpwssd_epi32(sum[r][v], lane[v], x);
+            UNROLL for (uint32_t v = 0; v < vecs; v++)
+                add_products(&sum[r][v], lane[v], x);
         }
     }
 }
@@ -270,28 +281,40 @@ INLINE uint64_t visible_lanes(const attend_work *w, uint32_t row, uint32_t base)
     return first < last ? ~0ull >> (64 - (last - first)) << first : 0;
 }
 
+/* The slow way round for models that cap: scores are in `score`, still without the values' scale. */
+static __attribute__((noinline)) void cap_row(room m, float *score, float *most_out, uint64_t lanes, float cap)
+{
+    vec most = vec_all(ATTEND_MASKED);
+    for (uint32_t v = 0; v < TILE_VECS; v++) {
+        vec u = soft_cap(vec_load(score + v * VEC_WIDTH), cap) + vec_load(m.v_log + v * VEC_WIDTH);
+        u = _mm512_mask_blend_ps((__mmask16)(lanes >> (v * VEC_WIDTH)), vec_all(ATTEND_MASKED), u);
+        most = vec_max(most, u);
+        vec_store(score + v * VEC_WIDTH, u);
+    }
+    vec_store(most_out, most);
+}
+
 INLINE void score_rows(uint32_t rows, const attend_work *w, room m, uint32_t row, uint32_t block, uint32_t base,
                        bool masked)
 {
     __m512i sum[UNIT_ROWS][TILE_VECS];
     multiply(rows, TILE_VECS, m.q + (size_t)row * w->head_dim, w->head_dim, m.k, 2 * ATTEND_TILE, w->head_dim / 2, sum);
-    for (uint32_t r = 0; r < rows; r++) {
+    bool capped = w->softcap > 0;
+    UNROLL for (uint32_t r = 0; r < rows; r++) {
         vec q_scale = vec_all(m.q_scale[row + r]), most = vec_all(ATTEND_MASKED);
         uint64_t lanes = masked ? visible_lanes(w, row + r, base) : ~0ull;
-        float *score = m.score + (row - block + r) * ATTEND_TILE;
-        for (uint32_t v = 0; v < TILE_VECS; v++) {
+        float *score = m.score + (row - block + r) * ATTEND_TILE, *most_out = m.most + (row - block + r) * VEC_WIDTH;
+        UNROLL for (uint32_t v = 0; v < TILE_VECS; v++) {
             vec scaled = _mm512_cvtepi32_ps(sum[r][v]) * vec_load(m.k_scale + v * VEC_WIDTH);
-            vec log = vec_load(m.v_log + v * VEC_WIDTH), u;
-            if (w->softcap > 0)
-                u = soft_cap(scaled * q_scale, w->softcap) + log;
-            else
-                u = vec_fma(scaled, q_scale, log);
+            vec u = vec_fma(scaled, q_scale, capped ? vec_all(0) : vec_load(m.v_log + v * VEC_WIDTH));
             if (masked)
                 u = _mm512_mask_blend_ps((__mmask16)(lanes >> (v * VEC_WIDTH)), vec_all(ATTEND_MASKED), u);
             most = vec_max(most, u);
             vec_store(score + v * VEC_WIDTH, u);
         }
-        vec_store(m.most + (row - block + r) * VEC_WIDTH, most);
+        vec_store(most_out, most);
+        if (capped)
+            cap_row(m, score, most_out, lanes, w->softcap);
     }
 }
 
@@ -341,10 +364,10 @@ INLINE void add_values(uint32_t rows, uint32_t vecs, const attend_work *w, room 
     __m512i sum[UNIT_ROWS][TILE_VECS];
     uint32_t dim = w->head_dim;
     multiply(rows, vecs, m.weight + at * ATTEND_TILE, ATTEND_TILE, m.v + 2 * c, 2 * dim, ATTEND_TILE / 2, sum);
-    for (uint32_t r = 0; r < rows; r++) {
+    UNROLL for (uint32_t r = 0; r < rows; r++) {
         vec keep = vec_all(m.keep[at + r]), take = vec_all(m.take[at + r]);
         float *acc = w->part.acc + (size_t)(row + r) * dim + c;
-        for (uint32_t v = 0; v < vecs; v++) {
+        UNROLL for (uint32_t v = 0; v < vecs; v++) {
             vec kept = vec_load(acc + v * VEC_WIDTH) * keep;
             vec_store(acc + v * VEC_WIDTH, vec_fma(_mm512_cvtepi32_ps(sum[r][v]), take, kept));
         }
