@@ -232,6 +232,8 @@ static void finish_with_error(engine *e, job *j, const char *text, uint64_t now_
     size_t size = strlen(text);
     if (size >= sizeof end.error_text)
         size = sizeof end.error_text - 1;
+    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) /* never half a character */
+        size--;
     memcpy(end.error_text, text, size);
     finish_job(e, j, &end, false);
 }
