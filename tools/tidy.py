@@ -41,13 +41,10 @@ BANNED = {
     "vsprintf": "vsnprintf",
     "strcpy": "memcpy with a size, or buf_text",
     "strcat": "buf_text",
-    "strncpy": "snprintf",
     "gets": "fgets",
     "atoi": "strtol, or flag_number",
     "atol": "strtol, or flag_number",
     "atof": "strtod",
-    "strtok": "a span and memchr",
-    "alloca": "malloc, or a fixed array",
 }
 BANNED_OUTSIDE_CLI = {"exit": "a status", "_exit": "a status", "abort": "assert", "quick_exit": "a status"}
 
