@@ -54,13 +54,12 @@ static status weight_create(backend *self, dtype type, uint32_t rows, uint32_t c
 {
     cpu_backend *b = cpu_backend_of(self);
     status s = cpu_matmul_reserve(b, cols, err);
-    return s == OK ? cpu_weight_create(b->pool, type, rows, cols, raw, out, err) : s;
+    return s == OK ? cpu_weight_create((weight_place){b->pool, &b->weights}, type, rows, cols, raw, out, err) : s;
 }
 
 static void weight_destroy(backend *self, weight *w)
 {
-    (void)self;
-    cpu_weight_destroy(w);
+    cpu_weight_destroy(&cpu_backend_of(self)->weights, w);
 }
 
 static size_t weight_bytes(const weight *w)

@@ -4,6 +4,7 @@
 #define HEADWAY_TENSOR_CPU_CPU_BACKEND_H
 
 #include "tensor/backend.h"
+#include "tensor/cpu/cpu_arena.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/pool.h"
 
@@ -21,6 +22,7 @@ typedef struct cpu_backend {
     backend base; /* first: a backend* is a cpu_backend* */
     cpu_kernels kernels;
     pool *pool;
+    cpu_arena weights;
     cpu_scratch activations; /* matmul's packed input rows */
     void *ops_state;         /* cpu_ops.c's own; NULL until it wants some */
     size_t roof_bytes;       /* size of the last measured read, and what it gave */

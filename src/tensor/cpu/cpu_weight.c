@@ -2,11 +2,9 @@
  * read from the file's blocks here, because a K-quant's scale is kept as its two factors. */
 #include "tensor/cpu/cpu_weight.h"
 
-#include "tensor/cpu/cpu_os.h"
 #include "tensor/quant.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,7 +275,8 @@ static status weight_layout(weight *w, size_t row_bytes, error *err)
     return OK;
 }
 
-status cpu_weight_create(pool *p, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out, error *err)
+status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
+                         error *err)
 {
     const dtype_info *info = dtype_get(type);
     bool is_float = type == DT_F32 || type == DT_F16 || type == DT_BF16;
@@ -293,25 +292,28 @@ status cpu_weight_create(pool *p, dtype type, uint32_t rows, uint32_t cols, cons
     w->panels = (rows - 1) / PANEL_ROWS + 1;
     status s = weight_layout(w, dtype_row_bytes(info, cols), err);
     /* Unpacked codes, scales and mins of a panel (matmul_kernels.h: panel), or a row split for packing. */
-    if (s == OK && (pool_reserve(p, 40 * (size_t)cols + 4096) != OK || !(w->data = cpu_os_alloc(w->bytes))))
+    if (s == OK && pool_reserve(place.pool, 40 * (size_t)cols + 4096) == OK)
+        w->memory = arena_take(place.arena, w->bytes);
+    if (s == OK && !w->memory.data)
         s = error_set(err, ERR_MEMORY, "matrix of %u x %u %s: out of memory", rows, cols, info->name);
     if (s != OK) {
         free(w);
         return s;
     }
-    pack_job job = {.w = w, .raw = raw, .row_bytes = dtype_row_bytes(info, cols), .pool = p};
+    w->data = w->memory.data;
+    pack_job job = {.w = w, .raw = raw, .row_bytes = dtype_row_bytes(info, cols), .pool = place.pool};
     for (uint32_t i = 0; w->format && w->format->values && i < 16; i++)
         job.nibble_of[w->format->values[i]] = (uint8_t)i;
-    pool_run(p, pack_tile, &job, w->panels);
+    pool_run(place.pool, pack_tile, &job, w->panels);
     *out = w;
     return OK;
 }
 
-void cpu_weight_destroy(weight *w)
+void cpu_weight_destroy(cpu_arena *arena, weight *w)
 {
     if (!w)
         return;
-    cpu_os_free(w->data, w->bytes);
+    arena_release(arena, w->memory);
     free(w);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/cpu_arena.h"
 #include "tensor/cpu/pool.h"
 
 enum { PANEL_ROWS = 16, BLOCK_COLS = 32, SUPER_BLOCKS = 8 /* blocks per K-quant super-block */ };
@@ -51,6 +52,7 @@ struct weight {
     size_t scale_bytes, panel_bytes; /* of one panel: its scales; scales and codes */
     size_t bytes;                    /* of all panels */
     uint8_t *data;
+    arena_piece memory;
 };
 
 /* NULL for float types and for types that are not supported. */
@@ -60,9 +62,14 @@ static inline size_t code_block_bytes(code_kind kind) /* of one block of one pan
     return kind == CODES_8 ? 512 : 64 * ((size_t)kind + 2);
 }
 
-/* `raw` holds rows * row bytes in file order. Packs over the pool. */
-status cpu_weight_create(pool *p, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out, error *err);
-void cpu_weight_destroy(weight *w); /* NULL allowed */
+/* `raw` holds rows * row bytes in file order. Packs over the pool, into the arena. */
+typedef struct {
+    pool *pool;
+    cpu_arena *arena;
+} weight_place;
+status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
+                         error *err);
+void cpu_weight_destroy(cpu_arena *arena, weight *w); /* NULL allowed */
 /* Exactly what quant_dequantize_row gives for that row of the file. */
 void cpu_weight_read_row(const weight *w, uint32_t row, float *dst);
 
