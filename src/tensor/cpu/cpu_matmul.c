@@ -34,7 +34,8 @@ typedef struct {
     uint32_t row_start, rows; /* this run */
     uint32_t cols;
     packing packings[FORMS_MAX];
-    uint32_t packing_count, tiles;
+    uint32_t packing_count;
+    uint32_t tiles, tile_rows; /* rows per tile, evened out: at most TILE_ROWS, the last tile may have fewer */
     uint32_t packing_of[MATMUL_TARGETS_MAX];
     uint32_t band_tiles;               /* tiles per band */
     uint32_t chunk;                    /* panels per unit */
@@ -118,9 +119,10 @@ static void plan_units(matmul_job *job)
     for (uint32_t i = 0; i < job->packing_count; i++)
         widest = job->packings[i].tile_bytes > widest ? job->packings[i].tile_bytes : widest;
     job->tiles = (job->rows + TILE_ROWS - 1) / TILE_ROWS;
+    job->tile_rows = (job->rows + job->tiles - 1) / job->tiles;
     size_t fit = BAND_BYTES / widest;
     job->band_tiles = fit < 1 ? 1 : fit > job->tiles ? job->tiles : (uint32_t)fit;
-    uint32_t band_rows = job->band_tiles * TILE_ROWS < job->rows ? job->band_tiles * TILE_ROWS : job->rows;
+    uint32_t band_rows = job->band_tiles * job->tile_rows < job->rows ? job->band_tiles * job->tile_rows : job->rows;
     uint64_t panel_cost = (uint64_t)job->cols * PANEL_ROWS * (band_rows + UNPACK_COST);
     uint64_t panels = 0;
     for (uint32_t t = 0; t < job->args->target_count; t++)
@@ -149,8 +151,8 @@ static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
     (void)worker;
     const matmul_job *job = ctx;
     const packing *p = &job->packings[index / job->tiles];
-    uint32_t tile = index % job->tiles, row = tile * TILE_ROWS;
-    uint32_t rows = job->rows - row < TILE_ROWS ? job->rows - row : TILE_ROWS;
+    uint32_t tile = index % job->tiles, row = tile * job->tile_rows;
+    uint32_t rows = job->rows - row < job->tile_rows ? job->rows - row : job->tile_rows;
     const float *x = view_row(job->args->x, job->row_start + row);
     uint8_t *to = p->tiles + tile * p->tile_bytes;
     if (p->is_float)
@@ -183,7 +185,7 @@ static panel_out output_of(const matmul_job *job, const band_work *work, uint32_
     const matmul_target *t = work->target;
     uint32_t column = work->panel * PANEL_ROWS, left = t->w->rows - column;
     return (panel_out){
-        .out = view_row(t->out, job->row_start + tile * TILE_ROWS) + column,
+        .out = view_row(t->out, job->row_start + tile * job->tile_rows) + column,
         .stride = t->out.stride,
         .bias = t->bias ? t->bias->data + column : NULL,
         .lanes = left < PANEL_ROWS ? left : PANEL_ROWS,
@@ -202,15 +204,15 @@ static void run_panel(const matmul_job *job, const band_work *work, void *scratc
 {
     const matmul_kernels *k = job->backend->kernels.matmul;
     const weight *w = work->target->w;
-    uint32_t last_row = work->tile_end * TILE_ROWS < job->rows ? work->tile_end * TILE_ROWS : job->rows;
-    uint32_t band_rows = last_row - work->tile_start * TILE_ROWS;
+    uint32_t last_row = work->tile_end * job->tile_rows < job->rows ? work->tile_end * job->tile_rows : job->rows;
+    uint32_t band_rows = last_row - work->tile_start * job->tile_rows;
     bool fused = w->format && band_rows <= k->fused_rows;
     panel unpacked = panel_in(scratch, job->cols);
     if (w->format && !fused)
         k->unpack(w, work->panel, &unpacked);
     for (uint32_t tile = work->tile_start; tile < work->tile_end; tile++) {
         const uint8_t *x = work->packing->tiles + tile * work->packing->tile_bytes;
-        uint32_t left = last_row - tile * TILE_ROWS, rows = left < TILE_ROWS ? left : TILE_ROWS;
+        uint32_t left = last_row - tile * job->tile_rows, rows = left < job->tile_rows ? left : job->tile_rows;
         panel_out to = output_of(job, work, tile);
         if (!w->format)
             k->dot_float(w, work->panel, (const float *)x, rows, &to);

@@ -61,7 +61,10 @@ KERNEL_INLINE void unpack_codes(code_kind kind, bool by_table, const weight *w, 
     code_map map = code_map_of(w->format);
     size_t step = code_block_bytes(kind);
     bool has_min = w->format->has_min;
-    for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++, from += step, to += 512) {
+    const uint8_t *ahead = from - w->scale_bytes + PREFETCH_BYTES;
+    size_t ahead_step = w->panel_bytes / (w->cols / BLOCK_COLS);
+    for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++, from += step, to += 512, ahead += ahead_step) {
+        prefetch_block(ahead, step);
         __m512i code[8];
         if (has_min)
             load_codes(kind, by_table, true, map, from, code);

@@ -2,7 +2,6 @@
  * stored byte is read once and unpacked in registers; the memory is what it waits for. */
 #include "tensor/cpu/avx512/matmul_block.h"
 
-enum { PREFETCH_BLOCKS = 6 };
 
 /* One row: the integer dot in two chains, which is the same number, sooner. */
 KERNEL_INLINE __m512i dot_group(const __m512i *code, const uint8_t *x, bool has_min, int half, int groups, int r)
@@ -25,6 +24,8 @@ KERNEL_INLINE void dot_panel(code_kind code_of, scale_kind scale_of, bool by_tab
     int halves = split ? 2 : 1, groups = 8 / halves;
     size_t block_bytes = code_block_bytes(code_of), step = act_block_bytes((act_form){split, has_min});
     const uint8_t *scales = weight_scales(w, index), *block = weight_codes(w, index);
+    size_t ahead_step = w->panel_bytes / (w->cols / BLOCK_COLS);
+    const uint8_t *ahead = scales + PREFETCH_BYTES;
     code_map map = code_map_of(w->format);
     __m512 acc[FUSED_ROWS];
     UNROLL
@@ -35,10 +36,8 @@ KERNEL_INLINE void dot_panel(code_kind code_of, scale_kind scale_of, bool by_tab
         __m512 s[2] = {acc[0], acc[0]}, m[2] = {acc[0], acc[0]};
         load_codes(code_of, by_table, has_min, map, block, code);
         load_scales(scale_of, scales, b, s, m);
-        UNROLL
-        for (size_t line = 0; line < 8; line++)
-            if (64 * line < block_bytes)
-                _mm_prefetch((const char *)block + PREFETCH_BLOCKS * block_bytes + 64 * line, _MM_HINT_T0);
+        prefetch_block(ahead, block_bytes);
+        ahead += ahead_step;
         UNROLL
         for (int r = 0; r < rows; r++) {
             UNROLL
