@@ -63,8 +63,10 @@ quiet=(-q)
 [ -t 2 ] || quiet=(-qq)
 export DEBIAN_FRONTEND=noninteractive
 install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "${quiet[@]}" --no-install-recommends)
+update() { "${root[@]}" apt-get update "${quiet[@]}" >&2 || true; } # a list that cannot be fetched may not matter
+apt-cache show "${missing[@]}" >/dev/null 2>&1 || update
 if ! "${install[@]}" "${missing[@]}" >&2; then
-    "${root[@]}" apt-get update "${quiet[@]}" >&2 || true # a list that cannot be fetched may not matter
+    update # the lists may be too old
     "${install[@]}" "${missing[@]}" >&2 ||
         { echo "packages: apt-get could not install ${missing[*]}" >&2; exit 1; }
 fi
