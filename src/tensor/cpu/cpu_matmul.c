@@ -13,8 +13,9 @@
 enum {
     SCRATCH_BYTES = 8 << 20, /* of packed activations at once */
     BAND_BYTES = 512 << 10,  /* of them per band */
-    UNIT_COST = 1 << 20,     /* multiply-adds worth claiming as one tile of the pool */
+    UNIT_COST = 2 << 20,     /* multiply-adds worth claiming as one tile of the pool */
     UNPACK_COST = 6,         /* of a panel, in rows of multiply-adds */
+    AHEAD_TILES = 4,         /* that share the asking for the next panel */
     UNITS_PER_THREAD = 4,    /* at least, where there are panels enough */
     PACK_INLINE = 8192,      /* elements packed by the caller alone */
     FORMS_MAX = MATMUL_TARGETS_MAX,
@@ -208,18 +209,24 @@ static void run_panel(const matmul_job *job, const band_work *work, void *scratc
     uint32_t band_rows = last_row - work->tile_start * job->tile_rows;
     bool fused = w->format && band_rows <= k->fused_rows;
     panel unpacked = panel_in(scratch, job->cols);
+    size_t tiles = work->tile_end - work->tile_start, share = tiles < AHEAD_TILES ? tiles : AHEAD_TILES;
+    unpacked.ahead = w->data + (work->panel + 1) * w->panel_bytes; /* the next panel, in shares; past the end is harmless */
+    unpacked.ahead_bytes = w->panel_bytes / share;
     if (w->format && !fused)
         k->unpack(w, work->panel, &unpacked);
     for (uint32_t tile = work->tile_start; tile < work->tile_end; tile++) {
         const uint8_t *x = work->packing->tiles + tile * work->packing->tile_bytes;
         uint32_t left = last_row - tile * job->tile_rows, rows = left < job->tile_rows ? left : job->tile_rows;
         panel_out to = output_of(job, work, tile);
+        if (tile - work->tile_start == share)
+            unpacked.ahead_bytes = 0;
         if (!w->format)
             k->dot_float(w, work->panel, (const float *)x, rows, &to);
         else if (fused)
             k->dot_packed(w, work->panel, x, rows, &to);
         else
             k->dot(w, &unpacked, x, rows, &to);
+        unpacked.ahead += unpacked.ahead_bytes;
     }
 }
 

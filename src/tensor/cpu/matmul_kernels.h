@@ -38,6 +38,8 @@ typedef struct {
     uint8_t *codes; /* 32 bytes per column */
     float *scales;  /* 16 per group */
     float *mins;    /* 16 per group; unset where the type has none */
+    const uint8_t *ahead; /* packed bytes that will be wanted soon: dot may ask the memory for them */
+    size_t ahead_bytes;
 } panel;
 
 /* Where a panel's results go: row r at out + r * stride, `lanes` floats of it (PANEL_ROWS but for a matrix's last). */

@@ -61,10 +61,7 @@ KERNEL_INLINE void unpack_codes(code_kind kind, bool by_table, const weight *w, 
     code_map map = code_map_of(w->format);
     size_t step = code_block_bytes(kind);
     bool has_min = w->format->has_min;
-    const uint8_t *ahead = from - w->scale_bytes + PREFETCH_BYTES;
-    size_t ahead_step = w->panel_bytes / (w->cols / BLOCK_COLS);
-    for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++, from += step, to += 512, ahead += ahead_step) {
-        prefetch_block(ahead, step);
+    for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++, from += step, to += 512) {
         __m512i code[8];
         if (has_min)
             load_codes(kind, by_table, true, map, from, code);
@@ -153,11 +150,15 @@ KERNEL_INLINE void dot_tile(bool split, bool has_min, int rows, uint32_t blocks,
     size_t step = act_block_bytes((act_form){split, has_min});
     const uint8_t *codes = p->codes;
     const float *scales = p->scales, *mins = p->mins;
+    const uint8_t *ahead = p->ahead, *ahead_end = p->ahead;
+    size_t ahead_step = p->ahead_bytes / blocks;
     __m512 acc[TILE_ROWS];
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r] = _mm512_setzero_ps();
     for (uint32_t b = 0; b < blocks; b++, x += step) {
+        for (ahead_end += ahead_step; ahead < ahead_end; ahead += 64)
+            _mm_prefetch((const char *)ahead, _MM_HINT_T0);
         UNROLL
         for (int h = 0; h < halves; h++, codes += 64 * groups, scales += 16, mins += 16) {
             __m512i dot[TILE_ROWS];
