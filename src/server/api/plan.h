@@ -1,0 +1,30 @@
+/* server/api/plan.h: what a request asks to be generated, whatever dialect it came in. Filled by a worker thread from
+ * the JSON body, used by the loop thread to make engine requests. The exchange owns it. */
+#ifndef HEADWAY_SERVER_API_PLAN_H
+#define HEADWAY_SERVER_API_PLAN_H
+
+#include "sched/request.h"
+#include "server/stop_match.h"
+#include "text/tokenizer.h"
+
+enum { CHOICES_MAX = 64, PROMPTS_MAX = 256, GENERATIONS_MAX = 1024 };
+
+typedef struct {
+    token_list *prompts; /* owned, prompt_count of them */
+    uint32_t prompt_count;
+    uint32_t choices;    /* per prompt */
+    uint32_t max_tokens; /* 0: what the context leaves */
+    bool stream, include_usage, continuous_usage, return_progress, timings;
+    bool ignore_eos, keep_specials, include_stop, has_seed;
+    bool want_logprobs;
+    sampling_params sampling; /* biases owned */
+    stop_set stops;
+    int32_t *stop_tokens; /* owned: the request's own */
+    uint32_t stop_token_count;
+    char service_tier[24]; /* "": none */
+} generation_plan;
+
+void plan_init(generation_plan *plan); /* the defaults */
+void plan_free(generation_plan *plan);
+
+#endif

@@ -1,0 +1,99 @@
+/* server/exchange.h: one HTTP request being answered. Created when its head arrives, worked on by at most one worker
+ * thread, then owned by the loop thread; freed when the answer is complete and the engine has let go of all its
+ * generations. `connection` is NULL once the client is gone or the answer is complete. Private to the server room. */
+#ifndef HEADWAY_SERVER_EXCHANGE_H
+#define HEADWAY_SERVER_EXCHANGE_H
+
+#include "server/api/plan.h"
+#include "server/connection.h"
+#include "server/json_text.h"
+#include "server/server.h"
+
+typedef struct exchange exchange;
+typedef struct generation generation;
+
+/* How a dialect writes what was generated. All on the loop thread. */
+typedef struct {
+    const char *id_prefix, *object, *chunk_object;
+    /* One choice of a chunk: new text, or (finish != NULL) the end. Uses and clears g's log-probabilities. */
+    void (*chunk_choice)(buf *out, const exchange *x, generation *g, span text, const char *finish);
+    void (*full_choice)(buf *out, const exchange *x, generation *g);
+    void (*logprob)(const exchange *x, generation *g, const sampled_token *token); /* adds to g->logprobs */
+} answer_format;
+
+typedef struct {
+    const char *path;
+    http_method method;
+    bool on_worker; /* handle runs on a worker thread: it may use x->body, x->plan, x->answer and the model */
+    bool open;      /* no key needed */
+    void (*handle)(exchange *x);
+    const answer_format *format; /* the handler leaves a plan to be generated; NULL: it leaves an answer */
+} route;
+
+struct generation { /* one sequence */
+    exchange *exchange;
+    uint32_t index;
+    uint64_t id; /* the engine's */
+    detokenizer decode;
+    stop_matcher stop;
+    buf text;        /* not sent yet */
+    buf logprobs[4]; /* not sent yet; columns as the format likes */
+    size_t text_offset;
+    uint32_t tokens, prompt_tokens, cached;
+    const char *finish; /* NULL: going on */
+    bool stopped;       /* by a stop string: what comes later is dropped */
+    bool done;          /* the engine has let go */
+    bool begun, ended;  /* first and last chunk written */
+    uint64_t first_us, last_us, queued_us, prefill_us, decode_us;
+    char error[160];
+};
+
+struct exchange {
+    server *server;
+    const server_model *model;
+    bool takes_parts; /* the template prints text parts itself */
+    connection *connection;
+    const route *route;
+    exchange *next, *previous, *next_dirty, *next_large;
+    bool dirty, working, streaming, large;
+    buf body;
+    uv_work_t work;
+    generation_plan plan;
+    struct {
+        int status; /* 0: none yet */
+        const char *type;
+        buf body;
+    } answer;
+    api_error error;
+    buf warnings, ignored;
+    buf prefix; /* of every chunk */
+    generation *generations;
+    uint32_t count, live; /* live: still the engine's */
+    uint64_t arrived_us, sent_us;
+    uint64_t created_unix;
+    char id[48];
+};
+
+span exchange_warning_header(const exchange *x, buf *scratch);
+
+/* Answers x (once) and takes it off its connection. */
+void exchange_respond(exchange *x);
+void exchange_free_if_done(exchange *x);
+
+/* generation.c: submits x->plan; events go in by generation_event; writes by generation_flush. */
+void generation_start(exchange *x);
+void generation_event(const engine_event *event);
+void generation_flush(exchange *x);
+void generation_cancel_all(exchange *x);
+void generation_heartbeat(exchange *x);
+
+/* For the handlers: the server's own state. */
+typedef struct server_measures server_measures;
+bool server_draining(const server *s);
+server_measures *server_measures_of(server *s);
+network_counts server_network_counts(const server *s);
+uint64_t server_next_id(server *s);
+uint64_t server_random(server *s);
+void server_mark_dirty(exchange *x);
+
+#endif

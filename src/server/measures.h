@@ -1,0 +1,28 @@
+/* server/measures.h: the numbers behind /metrics: those of metrics/serving.h, the essentials under llama.cpp's names,
+ * and the connection layer's. Requests are observed as they end; totals are copied from snapshots before rendering.
+ * Loop thread. */
+#ifndef HEADWAY_SERVER_MEASURES_H
+#define HEADWAY_SERVER_MEASURES_H
+
+#include "engine/engine.h"
+#include "metrics/serving.h"
+#include "server/connection.h"
+
+typedef struct server_measures {
+    metrics_registry *registry;
+    serving_metrics serving;
+    gauge *pages, *pages_free, *connections;
+    counter *accepted, *http_requests, *http_refused, *timed_out, *refused, *cancelled;
+    counter *prompt_seconds, *predicted_seconds, *llama_prompt_tokens, *llama_predicted, *llama_steps;
+    gauge *llama_prompt_rate, *llama_predicted_rate, *llama_processing, *llama_deferred, *llama_busy_slots;
+    uint64_t window_bytes, window_busy_us; /* of the snapshot that the current rate began with */
+} server_measures;
+
+status measures_open(server_measures *m, const char *model_name, const runner_info *info, error *err);
+void measures_close(server_measures *m);
+/* Once in a while: the rate of the steps since the last call. */
+void measures_window(server_measures *m, const engine_snapshot *e, const runner_info *info);
+void measures_render(server_measures *m, const engine_snapshot *e, const runner_info *info, const network_counts *n,
+                     buf *out);
+
+#endif

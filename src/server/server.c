@@ -1,0 +1,555 @@
+/* server/server.c: the loop. Connections call in (head, request, gone, room), workers come back (work_done), the engine
+ * wakes an async handle; whatever they produced is written once at the end of the turn (on_turn), before the loop
+ * sleeps. */
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "server/api/messages.h"
+#include "server/auth.h"
+#include "server/exchange.h"
+#include "server/measures.h"
+#include "server/router.h"
+
+enum { EVENTS_PER_TURN = 4096, EVENTS_AT_ONCE = 64, LARGE_BODY = 100 * 1024, LARGE_AT_ONCE = 2 };
+
+struct server {
+    server_config config;
+    server_model model;
+    auth_keys auth;
+    uv_loop_t loop;
+    network *network;
+    uv_async_t wake, stop;
+    uv_timer_t timer;
+    uv_signal_t terminate, interrupt;
+    uv_prepare_t before_sleep;
+    uv_check_t after_poll;
+    exchange *first, *dirty;
+    exchange *large_first, *large_last; /* waiting for a worker: large bodies leave room for small ones */
+    uint32_t large_running;
+    uint32_t open;
+    server_measures measures;
+    rng random;
+    uint64_t last_id;
+    bool draining, stopping, takes_parts;
+    atomic_bool stop_asked;
+    engine_event events[EVENTS_AT_ONCE];
+};
+
+/* ---- what the handlers ask ---- */
+
+bool server_draining(const server *s)
+{
+    return s->draining;
+}
+
+server_measures *server_measures_of(server *s)
+{
+    return &s->measures;
+}
+
+network_counts server_network_counts(const server *s)
+{
+    return network_read_counts(s->network);
+}
+
+uint64_t server_next_id(server *s)
+{
+    return ++s->last_id;
+}
+
+uint64_t server_random(server *s)
+{
+    return rng_next(&s->random);
+}
+
+void server_mark_dirty(exchange *x)
+{
+    if (x->dirty)
+        return;
+    x->dirty = true;
+    x->next_dirty = x->server->dirty;
+    x->server->dirty = x;
+}
+
+/* ---- exchanges ---- */
+
+static exchange *exchange_create(server *s, connection *c, const route *r)
+{
+    exchange *x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->server = s;
+    x->model = &s->model;
+    x->takes_parts = s->takes_parts;
+    x->connection = c;
+    x->route = r;
+    x->arrived_us = x->sent_us = clock_now_us();
+    plan_init(&x->plan);
+    x->next = s->first;
+    if (s->first)
+        s->first->previous = x;
+    s->first = x;
+    s->open++;
+    connection_set_exchange(c, x);
+    return x;
+}
+
+static void exchange_destroy(exchange *x)
+{
+    server *s = x->server;
+    if (x->previous)
+        x->previous->next = x->next;
+    else
+        s->first = x->next;
+    if (x->next)
+        x->next->previous = x->previous;
+    for (exchange **at = &s->dirty; x->dirty && *at; at = &(*at)->next_dirty)
+        if (*at == x) {
+            *at = x->next_dirty;
+            break;
+        }
+    s->open--;
+    for (uint32_t i = 0; i < x->count; i++) {
+        generation *g = &x->generations[i];
+        buf_free(&g->text);
+        buf_free(&g->stop.held);
+        for (size_t k = 0; k < 4; k++)
+            buf_free(&g->logprobs[k]);
+    }
+    free(x->generations);
+    plan_free(&x->plan);
+    buf_free(&x->body);
+    buf_free(&x->answer.body);
+    buf_free(&x->warnings);
+    buf_free(&x->ignored);
+    buf_free(&x->prefix);
+    free(x);
+}
+
+void exchange_free_if_done(exchange *x)
+{
+    if (!x->connection && !x->live && !x->working)
+        exchange_destroy(x);
+}
+
+span exchange_warning_header(const exchange *x, buf *scratch)
+{
+    if (!x->warnings.size && !x->ignored.size)
+        return (span){0};
+    buf_text(scratch, "x-headway-warning: ");
+    buf_append(scratch, x->ignored.data, x->ignored.size);
+    if (x->warnings.size && x->ignored.size)
+        buf_text(scratch, "; ");
+    buf_append(scratch, x->warnings.data, x->warnings.size);
+    buf_text(scratch, "\r\n");
+    return buf_span(scratch);
+}
+
+void exchange_respond(exchange *x)
+{
+    buf headers = {0};
+    connection *c = x->connection;
+    if (!c)
+        return;
+    if (x->error.status) {
+        buf_clear(&x->answer.body);
+        api_error_write(&x->error, &x->answer.body);
+        x->answer.status = x->error.status;
+        x->answer.type = "application/json";
+        if (x->error.retry_after)
+            buf_printf(&headers, "Retry-After: %u\r\n", x->error.retry_after);
+        if (x->error.status == 401)
+            buf_text(&headers, "WWW-Authenticate: Bearer\r\n");
+    }
+    exchange_warning_header(x, &headers);
+    x->connection = NULL;
+    connection_respond(c, x->answer.status, x->answer.type, buf_span(&headers), buf_span(&x->answer.body));
+    buf_free(&headers);
+    server_mark_dirty(x); /* freed at the end of the turn */
+}
+
+/* ---- workers ---- */
+
+static void start_work(exchange *x);
+
+static void answer(exchange *x)
+{
+    if (!x->error.status && !x->answer.status && x->route->format)
+        generation_start(x);
+    else
+        exchange_respond(x);
+}
+
+static void on_work(uv_work_t *work)
+{
+    exchange *x = work->data;
+    x->route->handle(x);
+}
+
+static void on_work_done(uv_work_t *work, int result)
+{
+    exchange *x = work->data;
+    server *s = x->server;
+    (void)result;
+    x->working = false;
+    s->large_running -= x->large;
+    if (s->large_first && s->large_running < LARGE_AT_ONCE) {
+        exchange *waiting = s->large_first;
+        s->large_first = waiting->next_large;
+        s->large_running++;
+        start_work(waiting);
+    }
+    if (x->connection)
+        answer(x);
+    server_mark_dirty(x);
+}
+
+static void start_work(exchange *x)
+{
+    x->working = true;
+    x->work.data = x;
+    if (uv_queue_work(&x->server->loop, &x->work, on_work, on_work_done)) {
+        x->working = false;
+        api_fail(&x->error, 500, NULL, "out of memory");
+        exchange_respond(x);
+    }
+}
+
+/* ---- what connections tell ---- */
+
+static bool is_json(span type)
+{
+    span base = type;
+    const char *end = type.size ? memchr(type.data, ';', type.size) : NULL;
+    if (end)
+        base.size = (size_t)(end - type.data);
+    while (base.size && base.data[base.size - 1] == ' ')
+        base.size--;
+    return !type.size || http_value_has(base, "application/json") || http_value_has(base, "text/json");
+}
+
+/* Browsers ask before they let a page call us. */
+static void answer_options(connection *c, const http_head *head, const char *data, const char *allow)
+{
+    buf headers = {0};
+    span asked = http_head_get(head, data, "access-control-request-headers");
+    buf_printf(&headers, "Allow: %s\r\nAccess-Control-Allow-Methods: %s\r\nAccess-Control-Max-Age: 86400\r\n", allow,
+               allow);
+    buf_text(&headers, "Access-Control-Allow-Headers: ");
+    if (asked.size)
+        buf_append(&headers, asked.data, asked.size);
+    else
+        buf_text(&headers, "*");
+    buf_text(&headers, "\r\n");
+    connection_respond(c, 204, NULL, buf_span(&headers), (span){0});
+    buf_free(&headers);
+}
+
+static void refuse_head(connection *c, api_error *e, const char *allow)
+{
+    buf body = {0}, headers = {0};
+    api_error_write(e, &body);
+    if (e->status == 405)
+        buf_printf(&headers, "Allow: %s\r\n", allow);
+    if (e->status == 401)
+        buf_text(&headers, "WWW-Authenticate: Bearer\r\n");
+    connection_respond(c, e->status, "application/json", buf_span(&headers), buf_span(&body));
+    buf_free(&body);
+    buf_free(&headers);
+}
+
+static void on_head(void *context, connection *c, const http_head *head, const char *data)
+{
+    server *s = context;
+    api_error e = {0};
+    bool known;
+    const char *allow = "GET, HEAD, POST, OPTIONS";
+    span path = http_head_path(head, data), coding = http_head_get(head, data, "content-encoding");
+    const route *r = router_find(head->method, path, &known, &allow);
+    if (head->method == HTTP_OPTIONS) {
+        answer_options(c, head, data, allow);
+        return;
+    }
+    if (!r || !r->open) {
+        if (!auth_allows(&s->auth, http_head_get(head, data, "authorization"),
+                         http_head_get(head, data, "x-api-key"))) {
+            api_fail(&e, 401, NULL, "a valid API key is required: Authorization: Bearer KEY");
+            e.code = "invalid_api_key";
+        }
+    }
+    if (!r && known)
+        api_fail(&e, 405, NULL, "this path answers %s", allow);
+    else if (!r)
+        api_fail(&e, 404, NULL, "there is nothing at %.*s", (int)(path.size < 200 ? path.size : 200), path.data);
+    else if (r->method == HTTP_POST && !is_json(http_head_get(head, data, "content-type")))
+        api_fail(&e, 415, NULL, "the body must be JSON: Content-Type: application/json");
+    else if (coding.size && !http_value_has(coding, "identity"))
+        api_fail(&e, 415, NULL, "compressed bodies are not supported");
+    exchange *x = e.status ? NULL : exchange_create(s, c, r);
+    if (!x && !e.status)
+        api_fail(&e, 503, NULL, "out of memory");
+    if (e.status) {
+        refuse_head(c, &e, allow);
+    } else if (!span_is(path, r->path)) {
+        buf_append(&x->body, path.data, path.size); /* the handler reads the rest of the path */
+    }
+}
+
+static void on_request(void *context, connection *c)
+{
+    server *s = context;
+    exchange *x = connection_exchange(c);
+    buf *body = connection_body(c);
+    if (body->size) {
+        buf_free(&x->body);
+        x->body = *body;
+        *body = (buf){0};
+    }
+    if (!x->route->on_worker) {
+        x->route->handle(x);
+        answer(x);
+        return;
+    }
+    x->large = x->body.size > LARGE_BODY;
+    if (x->large && s->large_running >= LARGE_AT_ONCE) {
+        x->working = true; /* in line */
+        if (s->large_first)
+            s->large_last->next_large = x;
+        else
+            s->large_first = x;
+        s->large_last = x;
+    } else {
+        s->large_running += x->large;
+        start_work(x);
+    }
+}
+
+static void on_gone(void *context, connection *c)
+{
+    (void)context;
+    exchange *x = connection_exchange(c);
+    if (!x)
+        return;
+    x->connection = NULL;
+    generation_cancel_all(x);
+    server_mark_dirty(x);
+}
+
+static void on_room(void *context, connection *c)
+{
+    (void)context;
+    exchange *x = connection_exchange(c);
+    if (x)
+        server_mark_dirty(x);
+}
+
+static const connection_ops connection_handlers = {on_head, on_request, on_gone, on_room};
+
+/* ---- turns of the loop ---- */
+
+static void end_if_drained(server *s);
+
+static void on_turn(server *s)
+{
+    while (s->dirty) {
+        while (s->dirty) {
+            exchange *x = s->dirty;
+            s->dirty = x->next_dirty;
+            x->dirty = false;
+            generation_flush(x);
+            exchange_free_if_done(x);
+        }
+        network_flush(s->network);
+    }
+    network_flush(s->network);
+    if (s->draining)
+        end_if_drained(s);
+}
+
+static void on_before_sleep(uv_prepare_t *handle)
+{
+    on_turn(handle->data);
+}
+
+static void on_after_poll(uv_check_t *handle)
+{
+    on_turn(handle->data);
+}
+
+static void on_wake(uv_async_t *handle)
+{
+    server *s = handle->data;
+    for (size_t taken = 0; taken < EVENTS_PER_TURN;) {
+        size_t count = engine_take_events(s->model.engine, s->events, EVENTS_AT_ONCE);
+        for (size_t i = 0; i < count; i++)
+            generation_event(&s->events[i]);
+        taken += count;
+        if (count == 0)
+            return;
+    }
+    uv_async_send(handle); /* more: after others had their turn */
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    server *s = timer->data;
+    uint64_t now = clock_now_us();
+    engine_snapshot snapshot;
+    engine_read_snapshot(s->model.engine, &snapshot);
+    measures_window(&s->measures, &snapshot, engine_runner_info(s->model.engine));
+    for (exchange *x = s->first; x; x = x->next)
+        if (x->streaming && x->connection && now - x->sent_us >= s->config.heartbeat_us)
+            generation_heartbeat(x);
+}
+
+/* ---- start and end ---- */
+
+static void stop_now(server *s)
+{
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    network_close(s->network); /* every exchange hears that its client is gone */
+    uv_stop(&s->loop);
+}
+
+static void end_if_drained(server *s)
+{
+    for (const exchange *x = s->first; x; x = x->next)
+        if (x->connection || x->working)
+            return;
+    if (network_unsent(s->network))
+        return;
+    log_info("drained: every answer is out");
+    stop_now(s);
+}
+
+static void on_terminate(uv_signal_t *handle, int number)
+{
+    server *s = handle->data;
+    (void)number;
+    if (s->draining) {
+        stop_now(s);
+        return;
+    }
+    log_info("draining: %u requests are being answered; a second SIGTERM stops at once", s->open);
+    s->draining = true;
+    engine_drain(s->model.engine);
+    network_refuse_keep_alive(s->network);
+    network_close_idle(s->network);
+}
+
+static void on_interrupt(uv_signal_t *handle, int number)
+{
+    (void)number;
+    stop_now(handle->data);
+}
+
+static void on_stop(uv_async_t *handle)
+{
+    stop_now(handle->data);
+}
+
+void server_wake(void *context)
+{
+    server *s = context;
+    uv_async_send(&s->wake);
+}
+
+void server_stop(server *s)
+{
+    uv_async_send(&s->stop);
+}
+
+int server_port(const server *s)
+{
+    return network_port(s->network);
+}
+
+status server_create(server **out, const server_config *config, error *err)
+{
+    server *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, ERR_MEMORY, "out of memory for the server");
+    s->config = *config;
+    s->config.heartbeat_us = config->heartbeat_us ? config->heartbeat_us : 5000000u;
+    s->auth = (auth_keys){config->api_keys, config->api_key_count};
+    uv_random(NULL, NULL, &s->random, sizeof s->random, 0, NULL);
+    json_object_seed(0); /* before there are threads */
+    uv_loop_init(&s->loop);
+    uv_async_init(&s->loop, &s->wake, on_wake);
+    uv_async_init(&s->loop, &s->stop, on_stop);
+    uv_timer_init(&s->loop, &s->timer);
+    uv_signal_init(&s->loop, &s->terminate);
+    uv_signal_init(&s->loop, &s->interrupt);
+    uv_prepare_init(&s->loop, &s->before_sleep);
+    uv_check_init(&s->loop, &s->after_poll);
+    s->wake.data = s->stop.data = s->timer.data = s->terminate.data = s->interrupt.data = s;
+    s->before_sleep.data = s->after_poll.data = s;
+    network_config net = {.ops = &connection_handlers,
+                          .context = s,
+                          .host = config->host,
+                          .port = config->port,
+                          .connections_max = config->connections_max,
+                          .body_max = config->body_max,
+                          .head_us = config->head_us,
+                          .idle_us = config->idle_us,
+                          .stall_us = config->stall_us};
+    status code = network_open(&s->network, &s->loop, &net, err);
+    if (code) {
+        server_destroy(s);
+        return code;
+    }
+    *out = s;
+    return OK;
+}
+
+status server_run(server *s, const server_model *model, error *err)
+{
+    s->model = *model;
+    s->model.queue_max = model->queue_max ? model->queue_max : 1024;
+    s->takes_parts = model->chat_template && messages_template_takes_parts(model->chat_template);
+    status code = measures_open(&s->measures, model->name, engine_runner_info(model->engine), err);
+    if (code || (code = network_listen(s->network, err)))
+        return code;
+    signal(SIGPIPE, SIG_IGN);
+    uv_timer_start(&s->timer, on_timer, 500, 500);
+    uv_signal_start(&s->terminate, on_terminate, SIGTERM);
+    uv_signal_start(&s->interrupt, on_interrupt, SIGINT);
+    uv_prepare_start(&s->before_sleep, on_before_sleep);
+    uv_check_start(&s->after_poll, on_after_poll);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    return OK;
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void server_destroy(server *s)
+{
+    if (!s)
+        return;
+    if (s->network)
+        network_close(s->network);
+    uv_walk(&s->loop, close_handle, NULL);
+    uv_run(&s->loop, UV_RUN_DEFAULT); /* workers end, handles close */
+    uv_loop_close(&s->loop);
+    while (s->first) {
+        s->first->live = 0;
+        exchange_destroy(s->first);
+    }
+    network_free(s->network);
+    measures_close(&s->measures);
+    free(s);
+}
