@@ -1,0 +1,94 @@
+/* tests/unit/server/json_text_test.c: hand-written JSON is valid JSON, whatever the bytes; keys are compared whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/rng.h"
+#include "server/auth.h"
+#include "server/json_text.h"
+
+static void escapes_what_must_be(void **state)
+{
+    (void)state;
+    buf out = {0};
+    json_text_string(&out, span_of("a\"\\\n\t\r\b\f\0\x1b\x7f\xc3\xa9\xf0\x9f\x98\x80", 17));
+    assert_string_equal(out.data, "\"a\\\"\\\\\\n\\t\\r\\b\\f\\u0000\\u001b\\u007f\xc3\xa9\xf0\x9f\x98\x80\"");
+    buf_free(&out);
+}
+
+static void replaces_invalid_utf8(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                        "\xf8", "\xe2\x82"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        buf out = {0};
+        json_text_string(&out, span_from(wrong[i]));
+        json_t *read = json_loads(out.data, JSON_DECODE_ANY, NULL);
+        assert_non_null(read);
+        assert_non_null(strstr(json_string_value(read), "\xef\xbf\xbd"));
+        json_decref(read);
+        buf_free(&out);
+    }
+}
+
+static void any_bytes_give_valid_json(void **state)
+{
+    (void)state;
+    rng r = {11};
+    for (int i = 0; i < 20000; i++) {
+        char bytes[24];
+        size_t size = (size_t)rng_below(&r, sizeof bytes);
+        for (size_t k = 0; k < size; k++)
+            bytes[k] = (char)(rng_below(&r, 2) ? rng_next(&r) : 0xc0 + rng_below(&r, 0x40));
+        buf out = {0};
+        json_text_string(&out, span_of(bytes, size));
+        json_t *read = json_loadb(out.data, out.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        assert_non_null(read);
+        json_decref(read);
+        buf_free(&out);
+    }
+}
+
+static void an_error_names_code_and_field(void **state)
+{
+    (void)state;
+    api_error e = {0};
+    buf out = {0};
+    assert_false(api_fail(&e, 400, "top_p", "top_p must be \"%d\"", 1));
+    api_fail(&e, 500, NULL, "a later error does not replace the first");
+    api_error_write(&e, &out);
+    assert_string_equal(out.data,
+                        "{\"error\":{\"message\":\"top_p must be \\\"1\\\"\",\"type\":\"invalid_request_error\","
+                        "\"code\":null,\"param\":\"top_p\"}}");
+    buf_free(&out);
+}
+
+static void keys_open_only_when_whole(void **state)
+{
+    (void)state;
+    const char *const keys[] = {"secret", "other"};
+    auth_keys auth = {keys, 2}, open = {NULL, 0};
+    assert_true(auth_allows(&auth, span_from("Bearer secret"), (span){0}));
+    assert_true(auth_allows(&auth, span_from("bearer  other"), (span){0}));
+    assert_true(auth_allows(&auth, (span){0}, span_from("other")));
+    assert_true(auth_allows(&open, (span){0}, (span){0}));
+    static const char *const wrong[] = {
+        "", "Bearer ", "Bearer secre", "Bearer secrets", "Bearer secretsecret", "secret", "Basic secret"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(auth_allows(&auth, span_from(wrong[i]), (span){0}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(escapes_what_must_be),      cmocka_unit_test(replaces_invalid_utf8),
+        cmocka_unit_test(any_bytes_give_valid_json), cmocka_unit_test(an_error_names_code_and_field),
+        cmocka_unit_test(keys_open_only_when_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
