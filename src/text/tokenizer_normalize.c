@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+#include "text/tokenizer_unicode.h"
 #include "text/tokenizer_utf8.h"
 
 status normalizer_add(normalizer *n, normalize_kind kind, regex *pattern, span text, error *err)
@@ -49,19 +50,25 @@ static bool codes_reserve(code_list *list, size_t more)
     return true;
 }
 
-static bool decompose(code_list *list, span text, int options)
+/* Stops before an inert character. */
+static bool decompose(code_list *list, span text, size_t *used, int options)
 {
-    for (size_t at = 0; at < text.size; at += utf8_size((unsigned char)text.data[at])) {
+    list->count = 0;
+    size_t at = 0;
+    for (; at < text.size; at += utf8_size((unsigned char)text.data[at])) {
         if (!codes_reserve(list, 32))
             return false;
         int boundary = 0;
-        utf8proc_int32_t code = (utf8proc_int32_t)utf8_code(text.data + at);
-        utf8proc_ssize_t made =
-            utf8proc_decompose_char(code, list->codes + list->count, 32, (utf8proc_option_t)options, &boundary);
+        uint32_t code = utf8_code(text.data + at);
+        if (unicode_is_inert(code))
+            break;
+        utf8proc_ssize_t made = utf8proc_decompose_char((utf8proc_int32_t)code, list->codes + list->count, 32,
+                                                        (utf8proc_option_t)options, &boundary);
         if (made < 0 || made > 32)
             return false;
         list->count += (size_t)made;
     }
+    *used = at;
     return true;
 }
 
@@ -126,23 +133,33 @@ static bool only_ascii(span text)
     return true;
 }
 
+static bool compose(code_list *list, int options)
+{
+    utf8proc_ssize_t made =
+        utf8proc_normalize_utf32(list->codes, (utf8proc_ssize_t)list->count, (utf8proc_option_t)options);
+    list->count = made < 0 ? 0 : (size_t)made;
+    return made >= 0;
+}
+
 static bool unicode_form(normalize_kind kind, span text, buf *out)
 {
-    bool compose = kind == NORMALIZE_NFC || kind == NORMALIZE_NFKC;
-    bool compat = kind == NORMALIZE_NFKC || kind == NORMALIZE_NFKD;
-    int options = UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0);
+    int options = UTF8PROC_STABLE | (kind == NORMALIZE_NFKC || kind == NORMALIZE_NFKD ? UTF8PROC_COMPAT : 0);
+    bool composed = kind == NORMALIZE_NFC || kind == NORMALIZE_NFKC, good = true;
     code_list list = {0};
-    bool good = decompose(&list, text, options) && order_marks(&list);
-    if (good && compose && list.count) {
-        utf8proc_ssize_t made =
-            utf8proc_normalize_utf32(list.codes, (utf8proc_ssize_t)list.count,
-                                     (utf8proc_option_t)(UTF8PROC_COMPOSE | (options & UTF8PROC_COMPAT)));
-        good = made >= 0;
-        list.count = good ? (size_t)made : 0;
-    }
-    for (size_t i = 0; good && i < list.count; i++) {
-        char text4[4];
-        buf_append(out, text4, utf8_put(text4, (uint32_t)list.codes[i]));
+    while (good && text.size) {
+        size_t used = 0;
+        good = decompose(&list, text, &used, options | UTF8PROC_DECOMPOSE) && order_marks(&list) &&
+               (!composed || list.count == 0 || compose(&list, options | UTF8PROC_COMPOSE));
+        for (size_t i = 0; good && i < list.count; i++) {
+            char text4[4];
+            buf_append(out, text4, utf8_put(text4, (uint32_t)list.codes[i]));
+        }
+        text = span_of(text.data + used, text.size - used);
+        if (good && text.size) { /* the inert character */
+            uint32_t size = utf8_size((unsigned char)text.data[0]);
+            buf_append(out, text.data, size);
+            text = span_of(text.data + size, text.size - size);
+        }
     }
     free(list.codes);
     return good && !out->failed;

@@ -4,6 +4,7 @@
 #ifndef HEADWAY_TEXT_TOKENIZER_UNICODE_H
 #define HEADWAY_TEXT_TOKENIZER_UNICODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,9 @@ typedef struct {
 
 extern const unicode_addition unicode_additions[];
 extern const size_t unicode_addition_count;
+
+/* A character with a combining class or a decomposition that came after Unicode 9: the package's normalizer lets it
+ * stand, and nothing moves or composes across it. */
+bool unicode_is_inert(uint32_t code);
 
 #endif
