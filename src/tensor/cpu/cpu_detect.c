@@ -49,7 +49,7 @@ static bool has_dotprod(void)
 static const isa ISAS[] = {
 #if defined(__x86_64__)
     {"avx512", has_avx512, &matmul_kernels_avx512},
-    {"avx2", has_avx2, &matmul_kernels_generic},
+    {"avx2", has_avx2, &matmul_kernels_avx2},
 #elif defined(__aarch64__)
     {"neon", has_dotprod, &matmul_kernels_generic},
 #endif
