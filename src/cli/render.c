@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "text/chat_json.h"
 #include "text/chat_template.h"
 
 static const char usage[] =
@@ -117,7 +118,7 @@ static void render_line(const chat_template *t, const char *line, size_t size, u
     error err = {{0}};
     json_error_t where;
     render_result result = {0};
-    json_t *reply = json_object(), *variables = json_loadb(line, size, JSON_ALLOW_NUL, &where);
+    json_t *reply = json_object(), *variables = chat_json_load(span_of(line, size), 0, &where);
     if (!json_is_object(variables))
         error_set(&err, ERR_INVALID, "input: want a JSON object (%s)", variables ? "it is something else" : where.text);
     if (!json_is_object(variables) || chat_template_render(t, variables, now, &result, &err)) {
@@ -155,7 +156,7 @@ static int render_once(const chat_template *t, uint64_t now)
     json_t *variables = NULL;
     status st = read_all(stdin, &input) ? OK : error_set(&err, ERR_IO, "standard input cannot be read");
     if (!st) {
-        variables = json_loadb(input.data ? input.data : "", input.size, JSON_ALLOW_NUL, &where);
+        variables = chat_json_load(buf_span(&input), 0, &where);
         if (!variables)
             st = error_set(&err, ERR_INVALID, "standard input: line %d: %s", where.line, where.text);
         else if (!json_is_object(variables))

@@ -1,6 +1,7 @@
 /* text/jinja_eval.c: expressions. Walks the tree; every node costs a step and a level of depth. */
 #include <stdio.h>
 
+#include "text/chat_json.h"
 #include "text/jinja_eval.h"
 #include "text/jinja_lexer.h"
 
@@ -104,6 +105,7 @@ jinja_value jinja_from_json(jinja_render *r, json_t *json, bool trusted)
     const char *key;
     size_t size, index;
     json_t *item;
+    span text, digits;
     jinja_charge(r, 1);
     switch (json_typeof(json)) {
     case JSON_NULL:
@@ -116,8 +118,11 @@ jinja_value jinja_from_json(jinja_render *r, json_t *json, bool trusted)
     case JSON_REAL:
         return jinja_float(json_real_value(json));
     case JSON_STRING:
-        return jinja_of_string(
-            jinja_string_borrow(&r->arena, span_of(json_string_value(json), json_string_length(json)), trusted));
+        text = span_of(json_string_value(json), json_string_length(json));
+        digits = chat_json_big_integer(text);
+        if (digits.size)
+            return (jinja_value){.type = V_BIG, .string = jinja_string_borrow(&r->arena, digits, false)};
+        return jinja_of_string(jinja_string_borrow(&r->arena, text, trusted));
     case JSON_ARRAY:
         jinja_enter_value(r);
         list = jinja_list_new(r, LIST_LIST, json_array_size(json));

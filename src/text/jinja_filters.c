@@ -306,6 +306,8 @@ FILTER(to_int)
             return otherwise;
     } else if (jinja_integer(v, &i)) {
         return jinja_int(i);
+    } else if (v.type == V_BIG) {
+        return v;
     } else if (v.type == V_UNDEFINED) {
         jinja_undefined_error(r, v);
     } else if (!jinja_number(v, &d)) {
@@ -357,7 +359,7 @@ FILTER(round_number)
         double scale = pow(10, (double)precision);
         return jinja_float((up ? ceil(d * scale) : floor(d * scale)) / scale);
     }
-    if (v.type == V_INT && precision >= 0)
+    if ((v.type == V_INT || v.type == V_BIG) && precision >= 0)
         return v;
     if (precision < 0) {
         double scale = pow(10, (double)-precision);

@@ -121,6 +121,9 @@ static void put_scalar(jinja_builder *b, jinja_value v)
         snprintf(text, sizeof text, "%" PRId64, v.integer);
         jinja_put_text(b, text, false);
         break;
+    case V_BIG:
+        jinja_put(b, v.string->text.data, v.string->text.size, false);
+        break;
     case V_FLOAT:
         jinja_put(b, text, jinja_float_text(v.real, text), false);
         break;
@@ -233,7 +236,7 @@ static void json_scalar(json_writer *w, jinja_value v)
         jinja_put_text(&w->out, v.boolean ? "true" : "false", false);
     else if (v.type == V_FLOAT && (isnan(v.real) || isinf(v.real)))
         jinja_put_text(&w->out, isnan(v.real) ? "NaN" : v.real < 0 ? "-Infinity" : "Infinity", false);
-    else if (v.type == V_INT || v.type == V_FLOAT)
+    else if (v.type == V_INT || v.type == V_BIG || v.type == V_FLOAT)
         put_scalar(&w->out, v);
     else
         jinja_fail(w->out.render, "Object of type %s is not JSON serializable", jinja_type_name(v));

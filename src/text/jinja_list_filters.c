@@ -319,6 +319,12 @@ FILTER(groupby)
 
 /* ---- map, select, reject ---- */
 
+/* jinja2 takes anything false, None too, for an empty sequence in these filters. */
+static jinja_list *items_or_none(jinja_render *r, jinja_value v)
+{
+    return jinja_truth(r, v) ? jinja_iterate(r, v) : jinja_list_new(r, LIST_LIST, 0);
+}
+
 static jinja_args rest_of(const jinja_args *args, uint32_t from)
 {
     jinja_args rest = *args;
@@ -345,7 +351,7 @@ static jinja_value map_attribute(jinja_render *r, jinja_value item, const jinja_
 FILTER(map)
 {
     (void)a;
-    jinja_list *items = jinja_iterate(r, v), *out = jinja_list_new(r, LIST_GENERATOR, items->count);
+    jinja_list *items = items_or_none(r, v), *out = jinja_list_new(r, LIST_GENERATOR, items->count);
     const jinja_function *f = NULL;
     jinja_args rest = {0};
     if (args->count || !named(args, "attribute")) {
@@ -369,7 +375,7 @@ FILTER(map)
 /* select, reject, selectattr, rejectattr: [attribute,] [test, arguments] */
 static jinja_value choose(jinja_render *r, jinja_value v, const jinja_args *args, bool by_attribute, bool wanted)
 {
-    jinja_list *items = jinja_iterate(r, v), *out = jinja_list_new(r, LIST_GENERATOR, 0);
+    jinja_list *items = items_or_none(r, v), *out = jinja_list_new(r, LIST_GENERATOR, 0);
     uint32_t at = by_attribute ? 1 : 0;
     if (args->count < at)
         jinja_fail(r, "Missing parameter for attribute name");

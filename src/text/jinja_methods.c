@@ -406,6 +406,7 @@ bool jinja_method(jinja_render *r, jinja_value self, span name, jinja_value *out
         return false;
     case V_BOOL:
     case V_INT:
+    case V_BIG:
     case V_FLOAT:
         return number_attribute(r, self, name, out);
     case V_NAMESPACE:

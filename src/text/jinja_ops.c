@@ -154,6 +154,8 @@ jinja_value jinja_binary(jinja_render *r, int op, jinja_value a, jinja_value b)
     bool ints = jinja_integer(a, &i) && jinja_integer(b, &k);
     if (ints && op != TOK_DIV && !(op == TOK_POW && k < 0))
         return int_binary(r, op, i, k);
+    if (a.type == V_BIG || b.type == V_BIG)
+        jinja_fail(r, "no arithmetic on integers over 64 bits");
     if (jinja_number(a, &x) && jinja_number(b, &y))
         return float_binary(r, op, x, y);
     fail_operands(r, op, a, b);

@@ -125,6 +125,8 @@ static jinja_string *number_text(jinja_render *r, jinja_value v, const format_sp
     double d;
     if (!jinja_number(v, &d))
         return NULL;
+    if (v.type == V_BIG && (!spec->type || spec->type == 'd'))
+        return v.string;
     if (is_float_type(spec->type) || (v.type == V_FLOAT && !spec->type))
         return float_text(r, d, spec);
     if (jinja_integer(v, &i) && (!spec->type || strchr("dxXob", spec->type)))

@@ -86,6 +86,7 @@ static uint32_t hash_value(jinja_render *r, jinja_value v)
         return hash_bytes(v.string->text.data, v.string->text.size);
     case V_BOOL:
     case V_INT:
+    case V_BIG:
     case V_FLOAT:
         jinja_number(v, &number);
         number = number == 0 ? 0 : number; /* -0.0 equals 0 */
@@ -215,6 +216,8 @@ bool jinja_number(jinja_value v, double *out)
     case V_FLOAT:
         *out = v.real;
         return true;
+    case V_BIG:
+        return jinja_parse_float(v.string->text, out);
     default:
         return false;
     }
@@ -302,6 +305,8 @@ bool jinja_equal(jinja_render *r, jinja_value a, jinja_value b)
     jinja_charge(r, 1);
     if (a.type == V_INT && b.type == V_INT)
         return a.integer == b.integer;
+    if (a.type == V_BIG && b.type == V_BIG)
+        return span_equal(a.string->text, b.string->text);
     if (jinja_number(a, &x) && jinja_number(b, &y))
         return x == y;
     if (a.type != b.type)
@@ -378,8 +383,9 @@ bool jinja_contains(jinja_render *r, jinja_value container, jinja_value item)
 
 const char *jinja_type_name(jinja_value v)
 {
-    static const char *const names[] = {"Undefined", "NoneType",  "bool",  "int",      "float",       "str",   "list",
-                                        "dict",      "Namespace", "Macro", "function", "LoopContext", "object"};
+    static const char *const names[] = {"Undefined", "NoneType", "bool",        "int",   "int",
+                                        "float",     "str",      "list",        "dict",  "Namespace",
+                                        "Macro",     "function", "LoopContext", "object"};
     static const char *const lists[] = {"list",      "tuple",       "range",     "generator",
                                         "dict_keys", "dict_values", "dict_items"};
     return v.type == V_LIST ? lists[v.list->kind] : v.type < sizeof names / sizeof *names ? names[v.type] : "missing";

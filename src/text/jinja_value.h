@@ -13,6 +13,7 @@ typedef enum {
     V_NONE,
     V_BOOL,
     V_INT,
+    V_BIG, /* an integer over 64 bits: its digits in `string`; prints, compares, takes no part in arithmetic */
     V_FLOAT,
     V_STRING,
     V_LIST, /* list, tuple, range, generator, dict views: see list kind */
