@@ -69,5 +69,10 @@ bench: all model # the README's table beside llama.cpp, as text and as build/ben
 TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 $(BUILD)/tools/%: tests/tools/%.c $(BUILD)/libheadway.a $(BUILD)/flags
 	@mkdir -p $(@D); echo "TOOL-CC $<"; $(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
-.PHONY: test-tools
+# Measuring programs: tests/bench/NAME.c is build/bench/NAME.
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+$(BUILD)/bench/%: tests/bench/%.c $(BUILD)/libheadway.a $(BUILD)/flags
+	@mkdir -p $(@D); echo "BENCH-CC $<"; $(CC) $(ALL_CFLAGS) -Itests -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
+.PHONY: test-tools bench-tools
+bench-tools: $(BENCH_TOOLS)
 test-tools: $(TEST_TOOLS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/packages.sh build|test|bench: makes sure that the system packages are there; installs what is missing through apt.
+# tools/packages.sh build|test|bench: makes sure that the system packages are there; installs what is missing by apt.
 # Looks for the tools and libraries themselves first, so it costs milliseconds when nothing is missing and does not
 # mind how they were installed. Package names are those of Debian 12 and Ubuntu 24.04.
 set -euo pipefail

@@ -22,6 +22,36 @@ static size_t known_index(const command_flags *flags, const char *name)
     return i;
 }
 
+static size_t columns_of(const char *text, size_t size)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < size; i++)
+        columns += ((unsigned char)text[i] & 0xc0) != 0x80; /* UTF-8: only first bytes count */
+    return columns;
+}
+
+/* Breaks lines at blanks before column 80; newlines stay. */
+static void print_wrapped(const char *text)
+{
+    size_t used = 0;
+    while (*text) {
+        size_t size = strcspn(text, " \n"), columns = columns_of(text, size);
+        if (used > 0 && used + 1 + columns > 79) {
+            putchar('\n');
+            used = 0;
+        }
+        printf("%s%.*s", used > 0 ? " " : "", (int)size, text);
+        used += columns + (used > 0 ? 1 : 0);
+        text += size;
+        if (*text == '\n') {
+            putchar('\n');
+            used = 0;
+        }
+        text += *text ? 1 : 0;
+    }
+    putchar('\n');
+}
+
 void command_print_help(const command_spec *spec)
 {
     size_t width = strlen("--help");
@@ -29,8 +59,10 @@ void command_print_help(const command_spec *spec)
         size_t size = strlen(f->name) + (f->argument ? strlen(f->argument) + 1 : 0);
         width = size > width ? size : width;
     }
-    printf("usage: headway %s%s%s%s\n\n%s\n\n", spec->name, spec->flags[0].name ? " [FLAGS]" : "",
-           spec->operands ? " " : "", spec->operands ? spec->operands : "", spec->summary);
+    printf("usage: headway %s%s%s%s\n\n", spec->name, spec->flags[0].name ? " [FLAGS]" : "", spec->operands ? " " : "",
+           spec->operands ? spec->operands : "");
+    print_wrapped(spec->summary);
+    putchar('\n');
     for (const flag_spec *f = spec->flags; f->name; f++) {
         int used = printf("  %s%s%s", f->name, f->argument ? " " : "", f->argument ? f->argument : "");
         printf("%*s%s", (int)width + 4 - used, "", f->text);
@@ -39,8 +71,10 @@ void command_print_help(const command_spec *spec)
         putchar('\n');
     }
     printf("  %-*s  this text\n", (int)width, "--help");
-    if (spec->notes)
-        printf("\n%s\n", spec->notes);
+    if (spec->notes) {
+        putchar('\n');
+        print_wrapped(spec->notes);
+    }
 }
 
 static int complain(const command_spec *spec, const char *what, const char *argument)

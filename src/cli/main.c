@@ -14,14 +14,6 @@ typedef struct {
     const char *text;
 } command;
 
-/* Until all have landed: a command whose file is missing has address NULL and is not listed. */
-#pragma weak serve_main
-#pragma weak chat_main
-#pragma weak inspect_main
-#pragma weak tokenize_main
-#pragma weak render_main
-#pragma weak bench_main
-
 static const command commands[] = {
     {"serve", serve_main, "answer OpenAI-compatible requests with a model"},
     {"chat", chat_main, "talk to a model in the terminal"},
@@ -37,8 +29,7 @@ static void print_usage(FILE *out)
     fprintf(out, "usage: headway COMMAND [FLAGS]\n\n"
                  "Headway serves open-weight language models over the OpenAI-compatible API.\n\n");
     for (const command *c = commands; c->name; c++)
-        if (c->run)
-            fprintf(out, "  %-10s %s\n", c->name, c->text);
+        fprintf(out, "  %-10s %s\n", c->name, c->text);
     fprintf(out, "\n  headway COMMAND --help   the flags of a command\n"
                  "  headway --version        the version\n\n"
                  "HEADWAY_CPU=generic|avx2|avx512|neon picks the kernels; by default the best that the CPU has.\n");
@@ -59,7 +50,7 @@ int main(int argc, char **argv)
         return 0;
     }
     for (const command *c = commands; c->name; c++)
-        if (c->run && !strcmp(argv[1], c->name))
+        if (!strcmp(argv[1], c->name))
             return c->run(argc - 1, argv + 1);
     fprintf(stderr, "headway: '%s' is not a command (see `headway --help`)\n", argv[1]);
     return 2;

