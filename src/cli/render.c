@@ -7,47 +7,25 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "cli/help.h"
 #include "text/chat_json.h"
 #include "text/chat_template.h"
 
-static const char usage[] =
-    "Usage: headway render --template FILE [--batch] < variables.json\n"
-    "\n"
-    "Renders a model's chat template. Standard input is one JSON object with messages, tools,\n"
-    "add_generation_prompt, bos_token and whatever else the template reads; the text goes to\n"
-    "standard output. A failing template prints its message on standard error and exits with 1.\n"
-    "\n"
-    "  --template FILE   the Jinja template\n"
-    "  --batch           one JSON object a line in, one line {\"output\"} or {\"error\", \"raised\"} out\n"
-    "  --ranges          with --batch: also \"ranges\", [offset, size, trusted] for each piece of text\n"
-    "  HEADWAY_NOW       fixes the clock: unix seconds or \"YYYY-MM-DD HH:MM:SS\"\n";
-
-typedef struct {
-    const char *template_path;
-    bool batch, ranges, help;
-} render_options;
-
-static bool parse_options(render_options *o, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        span arg = span_from(argv[i]);
-        if (span_is(arg, "--template") && i + 1 < argc)
-            o->template_path = argv[++i];
-        else if (span_is(arg, "--batch"))
-            o->batch = true;
-        else if (span_is(arg, "--ranges"))
-            o->ranges = true;
-        else if (span_is(arg, "--help") || span_is(arg, "-h"))
-            o->help = true;
-        else {
-            fprintf(stderr, "headway render: %s: unknown or incomplete option (see headway render --help)\n", argv[i]);
-            return false;
-        }
-    }
-    if (!o->help && !o->template_path)
-        fprintf(stderr, "headway render: --template FILE is missing (see headway render --help)\n");
-    return o->help || o->template_path;
-}
+static const flag_spec render_flags[] = {
+    {"--template", "FILE", "the Jinja template", NULL},
+    {"--batch", NULL, "one JSON object a line in, one line {output} or {error, raised} out", NULL},
+    {"--ranges", NULL, "with --batch: [offset, size, trusted] of each piece of text", NULL},
+    {NULL, NULL, NULL, NULL},
+};
+static const command_spec render_spec = {
+    .name = "render",
+    .summary =
+        "Renders a model's chat template. Standard input is one JSON object with messages, tools, "
+        "add_generation_prompt, bos_token and whatever else the template reads; the text goes to standard output. "
+        "A failing template prints its message on standard error and exits with 1.",
+    .flags = render_flags,
+    .notes = "HEADWAY_NOW fixes the clock: unix seconds or \"YYYY-MM-DD HH:MM:SS\".",
+};
 
 /* All of a stream; false when it cannot be read. */
 static bool read_all(FILE *file, buf *out)
@@ -178,23 +156,25 @@ static int render_once(const chat_template *t, uint64_t now)
 
 int render_main(int argc, char **argv)
 {
-    render_options options = {0};
+    command_flags flags;
     chat_template *template = NULL;
     error err = {{0}};
     uint64_t now;
-    if (!parse_options(&options, argc, argv))
-        return 2;
-    if (options.help) {
-        fputs(usage, stdout);
-        return 0;
+    int code = command_parse(&render_spec, argc, argv, &flags);
+    if (code != COMMAND_RUN)
+        return code;
+    if (!flag_given(&flags, "--template")) {
+        error_set(&err, ERR_INVALID, "--template FILE is missing (see `headway render --help`)");
+        return command_fail(&render_spec, &err, 2);
     }
     if (!clock_setting(&now))
         return 2;
-    if (load_template(&template, options.template_path, &err)) {
+    if (load_template(&template, flag_text(&flags, "--template"), &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    int code = options.batch ? render_batch(template, now, options.ranges) : render_once(template, now);
+    code = flag_given(&flags, "--batch") ? render_batch(template, now, flag_given(&flags, "--ranges"))
+                                         : render_once(template, now);
     chat_template_destroy(template);
     return code;
 }
