@@ -13,7 +13,7 @@
 
 static const flag_spec render_flags[] = {
     {"--template", "FILE", "the Jinja template", NULL},
-    {"--batch", NULL, "one JSON object a line in, one line {output} or {error, raised} out", NULL},
+    {"--batch", NULL, "one object a line in; {output} or {error, raised} out", NULL},
     {"--ranges", NULL, "with --batch: [offset, size, trusted] of each piece of text", NULL},
     {NULL, NULL, NULL, NULL},
 };
