@@ -2,7 +2,7 @@
 """Mean KL divergence from transformers' f32 logits of the same dequantized weights: Headway's and llama.cpp's, on the same file and prompts.
 
 usage: kl.py MODEL.gguf MODEL_LOGITS PYTHON_WITH_LLAMA_CPP [PROMPTS]
-Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tests/model_logits. Prompts are 64 seeded pieces of
+Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tools/model_logits. Prompts are 64 seeded pieces of
 this repository's own documents and sources, 96 tokens each, tokenized by llama.cpp so that all three see the same ids.
 """
 import glob, json, os, random, subprocess, sys, tempfile
