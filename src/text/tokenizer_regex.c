@@ -11,7 +11,12 @@
 #include "text/tokenizer_unicode.h"
 #include "text/tokenizer_utf8.h"
 
-enum { MATCH_LIMIT = 100 * 1000 * 1000, HEAP_LIMIT_KIB = 256 * 1024, JIT_STACK_MAX = 16 << 20 };
+enum {
+    MATCH_LIMIT_BASE = 10 * 1000 * 1000,
+    MATCH_LIMIT_PER_BYTE = 64,
+    HEAP_LIMIT_KIB = 256 * 1024,
+    JIT_STACK_MAX = 16 << 20
+};
 
 struct regex {
     pcre2_code *code;
@@ -304,7 +309,6 @@ regex_scratch *regex_scratch_create(void)
         regex_scratch_free(s);
         return NULL;
     }
-    pcre2_set_match_limit(s->context, MATCH_LIMIT);
     pcre2_set_heap_limit(s->context, HEAP_LIMIT_KIB);
     s->stack = pcre2_jit_stack_create(32 * 1024, JIT_STACK_MAX, NULL); /* NULL: no JIT here */
     if (s->stack)
@@ -327,6 +331,8 @@ status regex_find(const regex *r, regex_scratch *s, span text, size_t from, bool
                   error *err)
 {
     *found = false;
+    uint64_t limit = MATCH_LIMIT_BASE + (uint64_t)MATCH_LIMIT_PER_BYTE * text.size;
+    pcre2_set_match_limit(s->context, limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit);
     while (from < text.size) {
         PCRE2_SPTR subject = (PCRE2_SPTR)text.data;
         int rc = pcre2_match(r->code, subject, text.size, from, PCRE2_NO_UTF_CHECK, s->match, s->context);
