@@ -12,7 +12,10 @@ enum {
     WAVE_SEGMENTS = 128,
     ROW_ALIGN = 16, /* group sizes the kernels like */
     TILES_PER_THREAD = 8,
-    ROWS_MIN = 48, /* rows that pay for widening K and V */
+    SPLIT_TILES_PER_THREAD = 4,
+    ROWS_MIN = 48,  /* rows that pay for widening K and V */
+    HEADS_MAX = 8,  /* KV heads whose blocks of a page one tile reads in a row */
+    APART_ROWS = 16, /* most rows of a tile with several heads: each head has its own scratch */
 };
 
 typedef struct {
@@ -20,7 +23,8 @@ typedef struct {
     uint32_t rows;        /* query rows per KV head: tokens * heads per KV head */
     uint32_t group_rows;  /* of one tile, the last may have fewer */
     uint32_t first_split; /* of the splits that any row sees */
-    uint32_t splits;      /* > 0: one tile per split, results in `partials`; 0: a tile walks its splits */
+    uint32_t splits;      /* > 0: one tile per split and run of heads, results in `partials`; 0: a tile walks its splits */
+    uint32_t heads;       /* KV heads of such a tile, the last may have fewer */
     uint32_t first_tile, first_counter;
     float *partials;
 } plan;
@@ -45,15 +49,24 @@ static attend_state state_at(float *memory, uint32_t rows)
     return (attend_state){.m = memory, .l = memory + padded, .acc = memory + 2 * padded};
 }
 
-static size_t work_bytes(void)
+static size_t round_up(size_t bytes)
 {
-    return (sizeof(attend_work) + 63) & ~(size_t)63;
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* A worker's scratch: the sum of all splits, then for each head an attend_work, its part and the kernel's own room. */
+static size_t state_bytes(uint32_t head_dim)
+{
+    return round_up(sizeof(float) * state_floats(ATTEND_ROWS, head_dim));
+}
+static size_t head_bytes(const float_kernels *kernels, uint32_t head_dim)
+{
+    return round_up(sizeof(attend_work)) + state_bytes(head_dim) + round_up(kernels->attend_scratch_bytes(head_dim));
 }
 
 size_t cpu_attend_scratch_bytes(const float_kernels *kernels, uint32_t head_dim)
 {
-    return work_bytes() + 2 * sizeof(float) * state_floats(ATTEND_ROWS, head_dim) +
-           kernels->attend_scratch_bytes(head_dim);
+    return state_bytes(head_dim) + HEADS_MAX * head_bytes(kernels, head_dim);
 }
 
 static uint32_t split_of_first_key(uint32_t position, uint32_t window)
@@ -61,13 +74,14 @@ static uint32_t split_of_first_key(uint32_t position, uint32_t window)
     return window && position >= window ? (position - window + 1) / ATTEND_SPLIT : 0;
 }
 
-/* Sets up the worker's attend_work for rows [start, start + count) of KV head `kv_head`. */
+/* Sets up the worker's `slot`th attend_work for rows [start, start + count) of KV head `kv_head`. */
 static attend_work *load_work(const wave *w, const plan *p, uint32_t kv_head, uint32_t start, uint32_t count,
-                              uint32_t worker)
+                              uint32_t worker, uint32_t slot)
 {
     const attend_args *a = w->a;
     uint32_t dim = a->cache->config.head_dim;
     uint8_t *scratch = pool_scratch(w->pool, worker);
+    scratch += state_bytes(dim) + slot * head_bytes(w->kernels, dim);
     attend_work *work = (attend_work *)scratch;
     work->blocks = kv_cache_blocks(a->cache, a->layer, kv_head);
     work->page_bytes = a->cache->page_bytes;
@@ -77,8 +91,8 @@ static attend_work *load_work(const wave *w, const plan *p, uint32_t kv_head, ui
     work->window = a->window;
     work->scale = a->scale;
     work->softcap = a->softcap;
-    work->part = state_at((float *)(scratch + work_bytes()), ATTEND_ROWS);
-    work->scratch = scratch + work_bytes() + 2 * sizeof(float) * state_floats(ATTEND_ROWS, dim);
+    work->part = state_at((float *)(scratch + round_up(sizeof(attend_work))), ATTEND_ROWS);
+    work->scratch = scratch + round_up(sizeof(attend_work)) + state_bytes(dim);
     for (uint32_t r = 0; r < count; r++) {
         uint32_t token = (start + r) / w->heads_per_kv, head = kv_head * w->heads_per_kv + (start + r) % w->heads_per_kv;
         work->q[r] = view_row(a->q, p->segment->row_start + token) + (size_t)head * dim;
@@ -113,12 +127,12 @@ static void run_whole(const wave *w, const plan *p, uint32_t index, uint32_t wor
     uint32_t groups = (p->rows + p->group_rows - 1) / p->group_rows;
     uint32_t start = (groups - 1 - index / kv_heads) * p->group_rows, kv_head = index % kv_heads; /* long ones first */
     uint32_t count = p->rows - start < p->group_rows ? p->rows - start : p->group_rows;
-    attend_work *work = load_work(w, p, kv_head, start, count, worker);
-    attend_state total = state_at(work->part.m + state_floats(ATTEND_ROWS, dim), ATTEND_ROWS);
+    attend_work *work = load_work(w, p, kv_head, start, count, worker, 0);
+    attend_state total = state_at(pool_scratch(w->pool, worker), ATTEND_ROWS);
     clear_state(total, count, dim);
     uint32_t last = work->position[count - 1] / ATTEND_SPLIT;
     for (uint32_t s = split_of_first_key(work->position[0], w->a->window); s <= last; s++) {
-        w->kernels->attend_split(work, s);
+        w->kernels->attend_split(&work, 1, s);
         for (uint32_t r = 0; r < count; r++)
             w->kernels->attend_merge(total, r, work->part, r, dim);
     }
@@ -128,7 +142,7 @@ static void run_whole(const wave *w, const plan *p, uint32_t index, uint32_t wor
 static void merge_splits(const wave *w, const plan *p, uint32_t kv_head, uint32_t worker)
 {
     uint32_t dim = w->a->cache->config.head_dim;
-    attend_state total = state_at((float *)((uint8_t *)pool_scratch(w->pool, worker) + work_bytes()), ATTEND_ROWS);
+    attend_state total = state_at(pool_scratch(w->pool, worker), ATTEND_ROWS);
     clear_state(total, p->rows, dim);
     for (uint32_t s = 0; s < p->splits; s++) {
         size_t at = ((size_t)kv_head * p->splits + s) * state_floats(p->rows, dim);
@@ -140,13 +154,18 @@ static void merge_splits(const wave *w, const plan *p, uint32_t kv_head, uint32_
 
 static void run_split(const wave *w, const plan *p, uint32_t index, uint32_t worker)
 {
-    uint32_t kv_head = index / p->splits, split = index % p->splits;
-    size_t at = (size_t)index * state_floats(p->rows, w->a->cache->config.head_dim);
-    attend_work *work = load_work(w, p, kv_head, 0, p->rows, worker);
-    work->part = state_at(p->partials + at, p->rows);
-    w->kernels->attend_split(work, p->first_split + split);
-    if (atomic_fetch_sub(&w->a->cache->splits_left[p->first_counter + kv_head], 1) == 1)
-        merge_splits(w, p, kv_head, worker);
+    uint32_t split = index % p->splits, first = index / p->splits * p->heads, count = w->a->cache->config.kv_heads - first;
+    attend_work *works[HEADS_MAX] = {0};
+    count = count < p->heads ? count : p->heads;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t at = ((size_t)(first + i) * p->splits + split) * state_floats(p->rows, w->a->cache->config.head_dim);
+        works[i] = load_work(w, p, first + i, 0, p->rows, worker, i);
+        works[i]->part = state_at(p->partials + at, p->rows);
+    }
+    w->kernels->attend_split(works, count, p->first_split + split);
+    for (uint32_t i = 0; i < count; i++)
+        if (atomic_fetch_sub(&w->a->cache->splits_left[p->first_counter + first + i], 1) == 1)
+            merge_splits(w, p, first + i, worker);
 }
 
 static void run_tile(void *ctx, uint32_t index, uint32_t worker)
@@ -178,7 +197,36 @@ static uint32_t rows_of_group(const wave *w, uint32_t rows, uint32_t segment_cou
     return want < ROWS_MIN ? ROWS_MIN : want > ATTEND_ROWS ? ATTEND_ROWS : (uint32_t)want;
 }
 
-/* False when the partial results find no room beside those of the wave so far. */
+/* As many heads as leave every thread a few tiles; one where rows are many, since they read a head's blocks for long. */
+static uint32_t heads_of_tile(const wave *w, const plan *p)
+{
+    uint32_t kv_heads = w->a->cache->config.kv_heads, heads = kv_heads < HEADS_MAX ? kv_heads : HEADS_MAX;
+    uint64_t wanted = SPLIT_TILES_PER_THREAD * (uint64_t)pool_threads(w->pool);
+    if (p->rows > APART_ROWS)
+        return 1;
+    while (heads > 1 && (uint64_t)w->a->segment_count * p->splits * ((kv_heads + heads - 1) / heads) < wanted)
+        heads--;
+    return heads;
+}
+
+/* Takes `floats` of partial results and the counters of all heads; false when they find no room beside the wave's so far. */
+static bool plan_splits(wave *w, plan *p, uint32_t splits, size_t floats, taken *t)
+{
+    uint32_t kv_heads = w->a->cache->config.kv_heads;
+    if (t->floats + floats > ATTEND_PARTIAL_FLOATS || t->counters + kv_heads > ATTEND_GROUPS_MAX)
+        return false;
+    p->splits = splits;
+    p->heads = heads_of_tile(w, p);
+    p->partials = w->a->cache->partials + t->floats;
+    p->first_counter = t->counters;
+    for (uint32_t h = 0; h < kv_heads; h++)
+        atomic_store(&w->a->cache->splits_left[p->first_counter + h], splits);
+    t->floats += floats;
+    t->counters += kv_heads;
+    w->tile_count += splits * ((kv_heads + p->heads - 1) / p->heads);
+    return true;
+}
+
 static bool plan_segment(wave *w, const kv_segment *s, taken *t)
 {
     const kv_cache_config *config = &w->a->cache->config;
@@ -187,19 +235,9 @@ static bool plan_segment(wave *w, const kv_segment *s, taken *t)
     p->first_split = split_of_first_key(s->position, w->a->window);
     uint32_t splits = (s->position + s->row_count - 1) / ATTEND_SPLIT - p->first_split + 1;
     size_t floats = (size_t)splits * config->kv_heads * state_floats(p->rows, config->head_dim);
-    bool apart = splits > 1 && p->rows <= ATTEND_ROWS && floats <= ATTEND_PARTIAL_FLOATS &&
-                 config->kv_heads <= ATTEND_GROUPS_MAX;
-    if (apart) {
-        if (t->floats + floats > ATTEND_PARTIAL_FLOATS || t->counters + config->kv_heads > ATTEND_GROUPS_MAX)
+    if (splits > 1 && p->rows <= ATTEND_ROWS && floats <= ATTEND_PARTIAL_FLOATS && config->kv_heads <= ATTEND_GROUPS_MAX) {
+        if (!plan_splits(w, p, splits, floats, t))
             return false;
-        p->splits = splits;
-        p->partials = w->a->cache->partials + t->floats;
-        p->first_counter = t->counters;
-        for (uint32_t h = 0; h < config->kv_heads; h++)
-            atomic_store(&w->a->cache->splits_left[p->first_counter + h], splits);
-        t->floats += floats;
-        t->counters += config->kv_heads;
-        w->tile_count += splits * config->kv_heads;
     } else {
         p->group_rows = rows_of_group(w, p->rows, w->a->segment_count);
         w->tile_count += (p->rows + p->group_rows - 1) / p->group_rows * config->kv_heads;

@@ -62,7 +62,9 @@ typedef struct float_kernels {
     /* One token's K and V into `slot` of a block; values outside f16's range are clamped, so that no stored value is inf. */
     void (*kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);
     void (*attend_load)(attend_work *w);                  /* q into the kernel's own form, once */
-    void (*attend_split)(attend_work *w, uint32_t split); /* part = attention over positions [512 split, 512 split + 512) */
+    /* part = attention over positions [512 split, 512 split + 512), of `count` heads with the same rows: a page's heads lie
+     * side by side, so they are read together. */
+    void (*attend_split)(attend_work *const *works, uint32_t count, uint32_t split);
     /* Row `into_row` of `into` takes in row `from_row` of `from`. */
     void (*attend_merge)(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim);
     void (*attend_finish)(float *out, const float *acc, float l, uint32_t head_dim);
@@ -75,7 +77,7 @@ extern const float_kernels float_kernels_generic, float_kernels_avx2, float_kern
 #define FLOAT_KERNELS_DECLARE_ATTEND(isa)                                                                              \
     void kv_write_##isa(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);             \
     void attend_load_##isa(attend_work *w);                                                                            \
-    void attend_split_##isa(attend_work *w, uint32_t split);                                                           \
+    void attend_split_##isa(attend_work *const *works, uint32_t count, uint32_t split);                                \
     void attend_merge_##isa(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t dim); \
     void attend_finish_##isa(float *out, const float *acc, float l, uint32_t head_dim);                                \
     size_t attend_scratch_bytes_##isa(uint32_t head_dim)

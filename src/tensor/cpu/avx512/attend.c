@@ -171,8 +171,9 @@ INLINE __m512i load_exponents(const int8_t *e)
 }
 
 /* Sixteen keys into lanes [group, group + 16) of the tile. */
-static void fix_keys(room m, const uint8_t *block, uint32_t half, uint32_t dim, uint32_t group)
+static void fix_keys(room m, const uint8_t *block, const uint8_t *next, uint32_t half, uint32_t dim, uint32_t group)
 {
+    const uint16_t *k_next = (const uint16_t *)next + half * KV_GROUP * dim;
     const uint16_t *k = (const uint16_t *)block + half * KV_GROUP * dim;
     __m512i e = load_exponents((const int8_t *)block + kv_block_exponents(dim) + half * KV_GROUP);
     vec inverse = power_of_two(_mm512_sub_epi32(_mm512_setzero_si512(), e));
@@ -181,12 +182,14 @@ static void fix_keys(room m, const uint8_t *block, uint32_t half, uint32_t dim, 
     for (uint32_t c = 0; c < dim; c += 2) {
         __m512i pair = pair16(fixed16(k + c * KV_GROUP, inverse), fixed16(k + (c + 1) * KV_GROUP, inverse));
         _mm512_store_si512(m.k + c * ATTEND_TILE + group * 2, pair);
+        _mm_prefetch((const char *)(k_next + c * KV_GROUP), _MM_HINT_T1);
     }
 }
 
 /* A page's values into rows [start / 2, start / 2 + 16) of the tile. */
-static void fix_values(room m, const uint8_t *block, uint32_t dim, uint32_t start)
+static void fix_values(room m, const uint8_t *block, const uint8_t *next, uint32_t dim, uint32_t start)
 {
+    const uint16_t *v_next = (const uint16_t *)(next + kv_block_v(dim));
     const uint16_t *v = (const uint16_t *)(block + kv_block_v(dim));
     float inverse[KV_PAGE_TOKENS];
     for (uint32_t half = 0; half < KV_PAGE_TOKENS; half += VEC_WIDTH) {
@@ -198,31 +201,33 @@ static void fix_values(room m, const uint8_t *block, uint32_t dim, uint32_t star
     for (uint32_t t = 0; t < KV_GROUP; t++) {
         vec even = vec_all(inverse[t]), odd = vec_all(inverse[t + KV_GROUP]);
         int16_t *out = m.v + (start / 2 + t) * 2 * dim;
-        for (uint32_t c = 0; c < dim; c += VEC_WIDTH)
+        for (uint32_t c = 0; c < dim; c += VEC_WIDTH) {
             _mm512_store_si512(out + 2 * c,
                                pair16(fixed16(v + t * dim + c, even), fixed16(v + (t + KV_GROUP) * dim + c, odd)));
+            _mm_prefetch((const char *)(v_next + 2 * (t * dim + c)), _MM_HINT_T1);
+        }
     }
 }
 
-/* Pages that begin at `seen` or later may not exist: zeros. */
-static void fix_tile(const attend_work *w, room m, uint32_t base, uint32_t seen)
+/* Positions [base + start, base + start + KV_PAGE_TOKENS), while the same page of the next tile is on its way to L2. Pages that begin at `seen` or later may not exist: zeros. */
+static void fix_page(const attend_work *w, uint32_t base, uint32_t start, uint32_t seen)
 {
-    uint32_t dim = w->head_dim;
-    for (uint32_t start = 0; start < ATTEND_TILE; start += KV_PAGE_TOKENS) {
-        if (base + start < seen) {
-            const uint8_t *block = w->blocks + (size_t)w->pages[(base + start) / KV_PAGE_TOKENS] * w->page_bytes;
-            fix_keys(m, block, 0, dim, start);
-            fix_keys(m, block, 1, dim, start + KV_GROUP);
-            fix_values(m, block, dim, start);
-            continue;
-        }
-        for (uint32_t c = 0; c < dim; c += 2)
-            memset(m.k + c * ATTEND_TILE + start * 2, 0, KV_PAGE_TOKENS * 2 * sizeof(int16_t));
-        memset(m.v + start * dim, 0, KV_PAGE_TOKENS * dim * sizeof(int16_t));
-        memset(m.k_scale + start, 0, KV_PAGE_TOKENS * sizeof(float));
-        memset(m.v_log + start, 0, KV_PAGE_TOKENS * sizeof(float));
-        memset(m.v_inverse + start, 0, KV_PAGE_TOKENS * sizeof(float));
+    room m = room_of(w);
+    uint32_t dim = w->head_dim, after = base + start + ATTEND_TILE;
+    if (base + start < seen) {
+        const uint8_t *block = w->blocks + (size_t)w->pages[(base + start) / KV_PAGE_TOKENS] * w->page_bytes;
+        const uint8_t *next = after < seen ? w->blocks + (size_t)w->pages[after / KV_PAGE_TOKENS] * w->page_bytes : block;
+        fix_keys(m, block, next, 0, dim, start);
+        fix_keys(m, block, next, 1, dim, start + KV_GROUP);
+        fix_values(m, block, next, dim, start);
+        return;
     }
+    for (uint32_t c = 0; c < dim; c += 2)
+        memset(m.k + c * ATTEND_TILE + start * 2, 0, KV_PAGE_TOKENS * 2 * sizeof(int16_t));
+    memset(m.v + start * dim, 0, KV_PAGE_TOKENS * dim * sizeof(int16_t));
+    memset(m.k_scale + start, 0, KV_PAGE_TOKENS * sizeof(float));
+    memset(m.v_log + start, 0, KV_PAGE_TOKENS * sizeof(float));
+    memset(m.v_inverse + start, 0, KV_PAGE_TOKENS * sizeof(float));
 }
 
 /* Not the intrinsic: gcc 12 surrounds it with register moves, a fifth of the loop. */
@@ -438,35 +443,40 @@ static void attend_block(const attend_work *w, room m, uint32_t block, uint32_t 
     value_block(w, m, block, rows);
 }
 
-/* The next tile's blocks on their way while this one's rows are at work. */
-static void prefetch_tile(const attend_work *w, uint32_t base, uint32_t seen)
+static void begin_split(const attend_work *w)
 {
-    for (uint32_t start = base; start < base + ATTEND_TILE && start < seen; start += KV_PAGE_TOKENS) {
-        const uint8_t *block = w->blocks + (size_t)w->pages[start / KV_PAGE_TOKENS] * w->page_bytes;
-        for (size_t i = 0; i < kv_block_bytes(w->head_dim); i += 64)
-            _mm_prefetch((const char *)block + i, _MM_HINT_T1);
-    }
-}
-
-void attend_split_avx512(attend_work *w, uint32_t split)
-{
-    room m = room_of(w);
-    uint32_t start = split * ATTEND_SPLIT, seen = w->position[w->rows - 1] + 1, first, last;
     for (uint32_t r = 0; r < w->rows; r += BLOCK_ROWS)
         vec_store(w->part.m + r, vec_all(ATTEND_MASKED));
-    memset(m.sum, 0, sizeof(float) * VEC_WIDTH * w->rows);
+    memset(room_of(w).sum, 0, sizeof(float) * VEC_WIDTH * w->rows);
     memset(w->part.acc, 0, sizeof(float) * w->rows * w->head_dim);
+}
+
+static void attend_tile(const attend_work *w, uint32_t base)
+{
+    room m = room_of(w);
+    for (uint32_t r = 0; r < w->rows; r += BLOCK_ROWS)
+        attend_block(w, m, r, w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS, base);
+}
+
+void attend_split_avx512(attend_work *const *works, uint32_t count, uint32_t split)
+{
+    const attend_work *w = works[0];
+    uint32_t start = split * ATTEND_SPLIT, seen = w->position[w->rows - 1] + 1, first, last;
+    for (uint32_t i = 0; i < count; i++)
+        begin_split(works[i]);
     for (uint32_t base = start; base < start + ATTEND_SPLIT && base < seen; base += ATTEND_TILE) {
         attend_visible(w->position[0], w->window, base, &first, &last);
         if (first == ATTEND_TILE)
             continue; /* before the first row's window, hence before every row's */
-        fix_tile(w, m, base, seen);
-        prefetch_tile(w, base + ATTEND_TILE, seen);
-        for (uint32_t r = 0; r < w->rows; r += BLOCK_ROWS)
-            attend_block(w, m, r, w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS, base);
+        for (uint32_t start = 0; start < ATTEND_TILE; start += KV_PAGE_TOKENS)
+            for (uint32_t i = 0; i < count; i++)
+                fix_page(works[i], base, start, seen);
+        for (uint32_t i = 0; i < count; i++)
+            attend_tile(works[i], base);
     }
-    for (uint32_t r = 0; r < w->rows; r++)
-        w->part.l[r] = vec_sum(vec_load(m.sum + r * VEC_WIDTH));
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t r = 0; r < w->rows; r++)
+            works[i]->part.l[r] = vec_sum(vec_load(room_of(works[i]).sum + r * VEC_WIDTH));
 }
 
 void attend_merge_avx512(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim)

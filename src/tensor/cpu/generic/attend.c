@@ -86,7 +86,7 @@ static void attend_row(attend_work *w, uint32_t row, tile t, uint32_t base)
     w->part.l[row] = w->part.l[row] * keep + sum;
 }
 
-void attend_split_generic(attend_work *w, uint32_t split)
+static void attend_head(attend_work *w, uint32_t split)
 {
     uint32_t dim = w->head_dim, start = split * ATTEND_SPLIT, seen = w->position[w->rows - 1] + 1, first, last;
     tile t = {.k = w->scratch, .v = (float *)w->scratch + ATTEND_TILE * dim};
@@ -103,6 +103,12 @@ void attend_split_generic(attend_work *w, uint32_t split)
         for (uint32_t r = 0; r < w->rows; r++)
             attend_row(w, r, t, base);
     }
+}
+
+void attend_split_generic(attend_work *const *works, uint32_t count, uint32_t split)
+{
+    for (uint32_t i = 0; i < count; i++)
+        attend_head(works[i], split);
 }
 
 void attend_merge_generic(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim)
