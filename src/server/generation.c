@@ -11,6 +11,11 @@
 
 enum { UNSENT_MAX = 8 << 20 }; /* bytes of one generation that wait for its client */
 
+static double seconds(uint64_t us)
+{
+    return (double)us * 1e-6;
+}
+
 /* ---- to the engine ---- */
 
 static request *make_request(exchange *x, generation *g, uint32_t prompt_index, uint32_t choice)
@@ -175,11 +180,6 @@ void generation_cancel_all(exchange *x)
 
 /* ---- from the engine ---- */
 
-static double seconds(uint64_t us)
-{
-    return (double)us * 1e-6;
-}
-
 static void take_token(generation *g, const engine_event *event)
 {
     exchange *x = g->exchange;
@@ -329,6 +329,8 @@ static void write_chunk(exchange *x, generation *g, const char *finish)
     buf_text(&frame, "}\n\n");
     write_frame(x, &frame);
     buf_free(&frame);
+    if (!finish && g->last_us <= x->sent_us)
+        histogram_observe(server_measures_of(x->server)->delivery_s, seconds(x->sent_us - g->last_us));
     g->begun = true;
     if (!finish)
         buf_clear(&g->text);

@@ -13,6 +13,11 @@ static gauge *gauge_of(server_measures *m, const char *name, const char *help)
 
 static void register_own(server_measures *m)
 {
+    static const double edges[] = {.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10};
+    m->delivery_s = metrics_histogram(
+        m->registry,
+        (metric_name){"headway:token_delivery_seconds", "Token sampled to its frame written to the client.", NULL},
+        edges, sizeof edges / sizeof *edges);
     m->pages = gauge_of(m, "headway:pages", "KV pages of the pool.");
     m->pages_free = gauge_of(m, "headway:pages_free", "KV pages that nobody holds.");
     m->connections = gauge_of(m, "headway:connections", "Open connections.");
