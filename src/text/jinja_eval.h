@@ -13,7 +13,7 @@ enum {
     JINJA_DEPTH_MAX = 900,              /* nested evaluations: under 1 MB of stack */
     JINJA_VALUE_DEPTH_MAX = 200,        /* lists in lists, here and in the JSON of a request */
     JINJA_ITEMS_MAX = 100 * 1000,       /* range() */
-    JINJA_MEMORY_MAX = 512 << 20,
+    JINJA_MEMORY_MAX = 256 << 20,
     JINJA_OUTPUT_MAX = 64 << 20,
 };
 

@@ -194,7 +194,7 @@ FILTER(wordcount)
     int64_t count = 0;
     bool inside = false;
     size_t used;
-    jinja_charge(r, text.size / 16);
+    jinja_charge(r, text.size / 4);
     for (size_t i = 0; i < text.size; i += used) {
         int32_t code = jinja_decode(text.data + i, text.size - i, &used);
         bool word = jinja_is_alpha(code) || jinja_is_numeric(code) || code == '_';

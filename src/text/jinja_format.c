@@ -19,7 +19,7 @@ size_t jinja_float_text(double d, char out[40])
             break;
     }
     char *exponent_text = strchr(digits, 'e');
-    int exponent = atoi(exponent_text + 1);
+    int exponent = (int)strtol(exponent_text + 1, NULL, 10);
     if (exponent < -4 || exponent >= 16) {
         *exponent_text = 0;
         return (size_t)snprintf(out, 40, "%se%c%02d", digits, exponent < 0 ? '-' : '+', abs(exponent));
@@ -32,6 +32,7 @@ size_t jinja_float_text(double d, char out[40])
 
 static void put_repr_string(jinja_builder *b, const jinja_string *s)
 {
+    jinja_charge(b->render, s->text.size / 4);
     bool single = memchr(s->text.data ? s->text.data : "", '\'', s->text.size) != NULL;
     bool twice = memchr(s->text.data ? s->text.data : "", '"', s->text.size) != NULL;
     char quote = single && !twice ? '"' : '\'', escape[16];
@@ -198,6 +199,7 @@ static void json_text(json_writer *w, span text)
     static const char letters[] = "\"\\\n\r\t\b\f", names[] = "\"\\nrtbf";
     char escape[16];
     size_t used, plain = 0;
+    jinja_charge(w->out.render, text.size / 16);
     jinja_put_text(&w->out, "\"", false);
     for (size_t i = 0; i < text.size; i += used) {
         int32_t code = jinja_decode(text.data + i, text.size - i, &used);

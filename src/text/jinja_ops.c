@@ -210,6 +210,8 @@ jinja_value jinja_slice(jinja_render *r, jinja_value v, const jinja_value part[3
     if (v.type == V_STRING && step == 1) {
         size_t start = jinja_string_offset(v.string, (size_t)from);
         size_t end = to > from ? jinja_string_offset(v.string, (size_t)to) : start;
+        if (v.string->chars != v.string->text.size)
+            jinja_charge(r, end / 4);
         return jinja_of_string(jinja_string_sub(&r->arena, v.string, start, end - start));
     }
     jinja_list *items = jinja_iterate(r, v);
@@ -260,7 +262,7 @@ static bool index_item(jinja_render *r, jinja_value v, int64_t i, jinja_value *o
     }
     size_t start = jinja_string_offset(v.string, (size_t)i), used;
     if (v.string->chars != v.string->text.size)
-        jinja_charge(r, (uint64_t)i / 64);
+        jinja_charge(r, start / 4); /* characters of several bytes are counted from the front */
     jinja_decode(v.string->text.data + start, v.string->text.size - start, &used);
     *out = jinja_of_string(jinja_string_sub(&r->arena, v.string, start, used));
     return true;

@@ -109,7 +109,7 @@ static jinja_string *float_text(jinja_render *r, double d, const format_spec *sp
     if (spec->group)
         group_digits(text, sizeof text - 2, spec->group);
     if (spec->type == '%')
-        strcat(text, "%");
+        memcpy(text + strlen(text), "%", 2); /* the room was kept */
     return jinja_string_copy(r, text);
 }
 

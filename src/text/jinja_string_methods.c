@@ -55,7 +55,7 @@ static jinja_value strip_sides(jinja_render *r, jinja_value self, jinja_value ch
     bool use_chars = jinja_given(chars) && chars.type != V_NONE;
     span set = use_chars ? jinja_arg_str(r, chars, "strip argument")->text : (span){0};
     span text = self.string->text, rest = jinja_strip(text, set, use_chars, left, right);
-    jinja_charge(r, (text.size - rest.size) * (1 + set.size) / 16);
+    jinja_charge(r, (text.size - rest.size) * (1 + set.size) / 4);
     return part(r, self.string, rest.size ? (size_t)(rest.data - text.data) : 0, rest.size);
 }
 
@@ -150,13 +150,18 @@ METHOD(endswith)
     return test_affix(r, self, a, true);
 }
 
-static size_t search_back(span text, span what)
+static size_t search_back(jinja_render *r, span text, span what)
 {
     if (what.size > text.size)
         return SIZE_MAX;
-    for (size_t i = text.size - what.size + 1; i-- > 0;)
+    jinja_charge(r, text.size / 64);
+    for (size_t i = text.size - what.size + 1; i-- > 0;) {
+        if (text.data[i] != what.data[0])
+            continue;
+        jinja_charge(r, what.size / 64);
         if (memcmp(text.data + i, what.data, what.size) == 0)
             return i;
+    }
     return SIZE_MAX;
 }
 
@@ -164,13 +169,13 @@ static int64_t find_text(jinja_render *r, jinja_value self, const jinja_value *a
 {
     size_t from, to;
     span what = jinja_arg_str(r, a[0], "find argument")->text;
-    jinja_charge(r, self.string->text.size / 64);
+    jinja_charge(r, self.string->text.size / 32);
     if (!window(r, self.string, a[1], a[2], &from, &to))
         return -1;
     span text = span_of(self.string->text.data + from, to - from);
     if (!what.size)
         return (int64_t)jinja_char_count(span_of(self.string->text.data, back ? to : from));
-    size_t found = back ? search_back(text, what) : jinja_search(text, what, 0);
+    size_t found = back ? search_back(r, text, what) : jinja_search(text, what, 0);
     return found == SIZE_MAX ? -1 : (int64_t)jinja_char_count(span_of(self.string->text.data, from + found));
 }
 
@@ -277,8 +282,7 @@ static jinja_list *split_blanks_back(jinja_render *r, const jinja_string *s, int
         jinja_charge(r, 1);
         size_t start = left.size;
         if ((int64_t)out->count >= limit) {
-            span rest = jinja_strip(left, (span){0}, false, true, false);
-            jinja_list_push(r, out, part(r, s, (size_t)(rest.data - s->text.data), rest.size));
+            jinja_list_push(r, out, part(r, s, 0, left.size)); /* the rest, blanks in front kept */
             break;
         }
         for (;;) { /* back to the blank before the word */
@@ -315,8 +319,8 @@ static jinja_list *split_text_back(jinja_render *r, const jinja_string *s, span 
 {
     jinja_list *out = jinja_list_new(r, LIST_LIST, 0);
     size_t end = s->text.size, found;
-    jinja_charge(r, s->text.size / 16);
-    while (limit != 0 && (found = search_back(span_of(s->text.data, end), separator)) != SIZE_MAX) {
+    jinja_charge(r, s->text.size / 4);
+    while (limit != 0 && (found = search_back(r, span_of(s->text.data, end), separator)) != SIZE_MAX) {
         jinja_charge(r, 1);
         jinja_list_push(r, out, part(r, s, found + separator.size, end - found - separator.size));
         end = found;
@@ -331,7 +335,7 @@ static jinja_value split_any(jinja_render *r, jinja_value self, const jinja_valu
 {
     int64_t limit = jinja_arg_int(r, a[1], -1, "maxsplit");
     if (!jinja_given(a[0]) || a[0].type == V_NONE) {
-        jinja_charge(r, self.string->text.size / 16);
+        jinja_charge(r, self.string->text.size / 4);
         return jinja_of_list(back ? split_blanks_back(r, self.string, limit) : split_blanks(r, self.string, limit));
     }
     span separator = jinja_arg_str(r, a[0], "split argument")->text;
@@ -366,7 +370,7 @@ METHOD(splitlines)
     bool keep = jinja_arg_bool(r, a[0], false);
     jinja_list *out = jinja_list_new(r, LIST_LIST, 0);
     size_t start = 0, used;
-    jinja_charge(r, s->text.size / 16);
+    jinja_charge(r, s->text.size / 4);
     for (size_t i = 0; i < s->text.size;) {
         int32_t code = jinja_decode(s->text.data + i, s->text.size - i, &used);
         if (!is_line_end(code)) {
@@ -389,7 +393,7 @@ static jinja_value partition_at(jinja_render *r, jinja_value self, jinja_value s
     if (!sep->text.size)
         jinja_fail(r, "empty separator");
     jinja_charge(r, s->text.size / 64);
-    size_t found = back ? search_back(s->text, sep->text) : jinja_search(s->text, sep->text, 0);
+    size_t found = back ? search_back(r, s->text, sep->text) : jinja_search(s->text, sep->text, 0);
     jinja_list *out = jinja_list_new(r, LIST_TUPLE, 3);
     if (found == SIZE_MAX) {
         jinja_value empty = part(r, s, 0, 0);
@@ -512,7 +516,7 @@ static jinja_value all_chars(jinja_render *r, jinja_value self, char_test *test,
 {
     span text = self.string->text;
     size_t used;
-    jinja_charge(r, text.size / 16);
+    jinja_charge(r, text.size / 4);
     for (size_t i = 0; i < text.size; i += used)
         if (!test(jinja_decode(text.data + i, text.size - i, &used)))
             return jinja_bool(false);
@@ -549,7 +553,7 @@ static jinja_value all_case(jinja_render *r, jinja_value self, bool upper_case)
     span text = self.string->text;
     bool any = false;
     size_t used;
-    jinja_charge(r, text.size / 16);
+    jinja_charge(r, text.size / 4);
     for (size_t i = 0; i < text.size; i += used) {
         int32_t code = jinja_decode(text.data + i, text.size - i, &used);
         if (!jinja_is_cased(code))

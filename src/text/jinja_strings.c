@@ -27,6 +27,7 @@ jinja_string *jinja_escape(jinja_render *r, jinja_value v)
         return s;
     jinja_builder b;
     jinja_build(&b, r);
+    jinja_charge(r, s->text.size / 16);
     size_t plain = 0;
     for (size_t i = 0; i < s->text.size; i++) {
         char c = s->text.data[i];
@@ -98,7 +99,7 @@ jinja_string *jinja_change_string(jinja_render *r, const jinja_string *s, int ch
         cased_before = jinja_is_cased(code);
         first = change == CHANGE_TITLE ? !cased_before : change == CHANGE_FILTER_TITLE ? word_border(code) : false;
     }
-    jinja_charge(r, s->text.size / 16);
+    jinja_charge(r, s->text.size / 4);
     b.markup = s->markup && change != CHANGE_FILTER_TITLE;
     return jinja_built(&b);
 }
@@ -109,7 +110,7 @@ jinja_string *jinja_replace(jinja_render *r, const jinja_string *s, const jinja_
     jinja_builder b;
     jinja_build(&b, r);
     size_t at = 0, used;
-    jinja_charge(r, s->text.size / 64);
+    jinja_charge(r, s->text.size / 32);
     while (count != 0) {
         size_t found = jinja_search(s->text, from->text, at);
         if (found == SIZE_MAX)

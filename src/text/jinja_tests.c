@@ -28,7 +28,8 @@ PLAIN_TEST(number, v.type >= V_BOOL && v.type <= V_FLOAT)
 PLAIN_TEST(string, v.type == V_STRING)
 PLAIN_TEST(mapping, v.type == V_DICT)
 PLAIN_TEST(iterable, jinja_iterable(v))
-PLAIN_TEST(sequence, v.type == V_STRING || v.type == V_DICT || (v.type == V_LIST && v.list->kind <= LIST_RANGE))
+PLAIN_TEST(sequence, v.type == V_UNDEFINED || v.type == V_STRING || v.type == V_DICT ||
+                         (v.type == V_LIST && v.list->kind <= LIST_RANGE))
 PLAIN_TEST(callable, v.type == V_MACRO || v.type == V_FUNCTION || v.type == V_LOOP || v.type == V_UNDEFINED ||
                          (v.type == V_OBJECT && v.object->is_joiner))
 PLAIN_TEST(escaped, v.type == V_STRING && v.string->markup)

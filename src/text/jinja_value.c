@@ -367,7 +367,7 @@ bool jinja_contains(jinja_render *r, jinja_value container, jinja_value item)
     if (container.type == V_STRING) {
         if (item.type != V_STRING)
             jinja_fail(r, "'in <string>' requires string as left operand, not %s", jinja_type_name(item));
-        jinja_charge(r, container.string->text.size / 64);
+        jinja_charge(r, container.string->text.size / 32);
         return jinja_search(container.string->text, item.string->text, 0) != SIZE_MAX;
     }
     if (container.type == V_DICT)
