@@ -51,7 +51,7 @@ static const isa ISAS[] = {
     {"avx512", has_avx512, &matmul_kernels_avx512},
     {"avx2", has_avx2, &matmul_kernels_avx2},
 #elif defined(__aarch64__)
-    {"neon", has_dotprod, &matmul_kernels_generic},
+    {"neon", has_dotprod, &matmul_kernels_neon},
 #endif
     {"generic", always, &matmul_kernels_generic},
 };

@@ -354,10 +354,27 @@ static uint8_t code_at(const weight_format *f, const uint8_t *block, uint32_t la
     }
 }
 
-void weight_block_codes(const weight *w, const uint8_t *block, uint32_t lane, uint8_t codes[BLOCK_COLS])
+void weight_group_codes(const weight_format *f, const uint8_t *block, uint32_t g, uint8_t codes[64])
 {
-    for (uint32_t k = 0; k < BLOCK_COLS; k++)
-        codes[k] = code_at(w->format, block, lane, k);
+    const uint8_t *twos = block + (f->code == CODES_6 ? 256 : 0) + 64 * (g / 4);
+    const uint8_t *ones = block + (f->code == CODES_5 ? 256 : 128);
+    uint32_t two_shift = 2 * (g % 4);
+    if (f->code == CODES_8) {
+        memcpy(codes, block + 64 * g, 64);
+        return;
+    }
+    for (uint32_t i = 0; i < 64 && f->code >= CODES_4; i++)
+        codes[i] = block[64 * (g % 4) + i] >> (g / 4 * 4) & 15;
+    for (uint32_t i = 0; i < 64 && f->code < CODES_4; i++)
+        codes[i] = twos[i] >> two_shift & 3;
+    for (uint32_t i = 0; i < 64 && f->code == CODES_6; i++)
+        codes[i] |= (uint8_t)((twos[i] >> two_shift & 3) << 4);
+    for (uint32_t i = 0; i < 64 && f->code == CODES_5; i++)
+        codes[i] |= (uint8_t)((ones[i] >> g & 1) << 4);
+    for (uint32_t i = 0; i < 64 && f->code == CODES_3; i++)
+        codes[i] |= (uint8_t)((ones[i] >> g & 1) << 2);
+    for (uint32_t i = 0; i < 64 && f->values; i++)
+        codes[i] = f->values[codes[i]];
 }
 
 void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t block, float scales[2][PANEL_ROWS],
@@ -427,7 +444,8 @@ void cpu_weight_read_row(const weight *w, uint32_t row, float *dst)
     for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++) {
         uint8_t codes[BLOCK_COLS];
         float scales[2][PANEL_ROWS], mins[2][PANEL_ROWS];
-        weight_block_codes(w, weight_codes(w, index) + b * block_bytes, lane, codes);
+        for (uint32_t k = 0; k < BLOCK_COLS; k++)
+            codes[k] = code_at(f, weight_codes(w, index) + b * block_bytes, lane, k);
         weight_block_scales(w, weight_scales(w, index), b, scales, mins);
         for (uint32_t k = 0; k < BLOCK_COLS; k++) {
             uint32_t h = k / f->group;

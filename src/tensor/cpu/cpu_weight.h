@@ -82,9 +82,9 @@ static inline const uint8_t *weight_codes(const weight *w, uint32_t index)
     return w->data + index * w->panel_bytes + w->scale_bytes;
 }
 
-/* In plain C, for the generic table, for reading a row and for tests: the codes of lane `lane` of one block (32 bytes), and
- * the scales and mins of one block of a panel ([groups][16]). */
-void weight_block_codes(const weight *w, const uint8_t *block, uint32_t lane, uint8_t codes[BLOCK_COLS]);
+/* In plain C, for the generic table: group g (0..7) of one block as codes [16 rows][4 columns], and the scales and mins of
+ * one block of a panel ([groups][16]). */
+void weight_group_codes(const weight_format *f, const uint8_t *block, uint32_t g, uint8_t codes[64]);
 void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t block, float scales[2][PANEL_ROWS],
                          float mins[2][PANEL_ROWS]);
 

@@ -50,6 +50,16 @@ static void quantize(const float *x, size_t stride, uint32_t rows, uint32_t cols
             quantize_block(x + r * stride + b * BLOCK_COLS, r, form, tile + b * act_block_bytes(form));
 }
 
+/* Four columns, out of [16][4] into [4][16]. */
+static void unpack_group(const weight_format *f, const uint8_t *block, uint32_t g, int16_t *out)
+{
+    uint8_t codes[64];
+    weight_group_codes(f, block, g, codes);
+    for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t i = 0; i < PANEL_ROWS; i++)
+            out[k * PANEL_ROWS + i] = (int16_t)(codes[4 * i + k] - f->zero);
+}
+
 static void unpack(const weight *w, uint32_t index, const panel *to)
 {
     const uint8_t *scales = weight_scales(w, index), *codes = weight_codes(w, index);
@@ -62,12 +72,8 @@ static void unpack(const weight *w, uint32_t index, const panel *to)
         memcpy(to->scales + (size_t)b * groups * PANEL_ROWS, s, groups * sizeof(s[0]));
         if (w->format->has_min)
             memcpy(to->mins + (size_t)b * groups * PANEL_ROWS, m, groups * sizeof(m[0]));
-        for (uint32_t lane = 0; lane < PANEL_ROWS; lane++) {
-            uint8_t row[BLOCK_COLS];
-            weight_block_codes(w, codes + b * block_bytes, lane, row);
-            for (uint32_t k = 0; k < BLOCK_COLS; k++)
-                out[k * PANEL_ROWS + lane] = (int16_t)(row[k] - w->format->zero);
-        }
+        for (uint32_t g = 0; g < BLOCK_COLS / 4; g++)
+            unpack_group(w->format, codes + b * block_bytes, g, out + 4 * g * PANEL_ROWS);
     }
 }
 
@@ -84,12 +90,17 @@ static void finish_row(const float acc[PANEL_ROWS], const panel_out *to, uint32_
     }
 }
 
-static void dot_group(const int16_t *codes, const int8_t *q, uint32_t group, int32_t sum[PANEL_ROWS])
+/* Two columns at a time: their products' sum fits 32 bits, and a compiler sees 16-bit multiply-adds. */
+static void dot_group(const int16_t *restrict codes, const int8_t *restrict q, uint32_t group, int32_t *restrict sum)
 {
-    memset(sum, 0, PANEL_ROWS * sizeof(*sum));
-    for (uint32_t k = 0; k < group; k++)
+    int32_t total[PANEL_ROWS] = {0};
+    for (uint32_t k = 0; k < group; k += 2) {
+        int16_t first = q[k], second = q[k + 1];
+        const int16_t *a = codes + k * PANEL_ROWS, *b = a + PANEL_ROWS;
         for (uint32_t i = 0; i < PANEL_ROWS; i++)
-            sum[i] += (int32_t)codes[k * PANEL_ROWS + i] * q[k];
+            total[i] += a[i] * first + b[i] * second;
+    }
+    memcpy(sum, total, sizeof(total));
 }
 
 static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t rows, const panel_out *to)
