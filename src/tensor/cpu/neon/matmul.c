@@ -137,6 +137,7 @@ typedef struct {
 KERNEL_INLINE void add_part(bool split, bool has_min, int rows, int part, const int8_t *codes, const float *scales,
                             const float *mins, act_rows x, float32x4_t acc[ROWS][QUADS])
 {
+    int halves = split ? 1 : 2;
     int32x4_t dot[ROWS][QUADS];
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -145,7 +146,7 @@ KERNEL_INLINE void add_part(bool split, bool has_min, int rows, int part, const 
             dot[r][i] = vdupq_n_s32(0);
     }
     UNROLL
-    for (int half = 0; half < (split ? 1 : 2); half++) {
+    for (int half = 0; half < halves; half++) {
         int8x16_t q[ROWS];
         UNROLL
         for (int r = 0; r < rows; r++)
@@ -169,6 +170,7 @@ KERNEL_INLINE void add_part(bool split, bool has_min, int rows, int part, const 
 KERNEL_INLINE void dot_rows(bool split, bool has_min, int rows, const weight *w, const panel *p, act_rows x,
                             const panel_out *to, uint32_t row)
 {
+    int parts = split ? 2 : 1;
     size_t step = act_block_bytes((act_form){split, has_min});
     const int8_t *codes = (const int8_t *)p->codes;
     const float *scales = p->scales, *mins = p->mins;
@@ -181,7 +183,7 @@ KERNEL_INLINE void dot_rows(bool split, bool has_min, int rows, const weight *w,
     }
     for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++, x.codes += step, x.floats += step, codes += 512) {
         UNROLL
-        for (int part = 0; part < (split ? 2 : 1); part++, scales += PANEL_ROWS, mins += PANEL_ROWS)
+        for (int part = 0; part < parts; part++, scales += PANEL_ROWS, mins += PANEL_ROWS)
             add_part(split, has_min, rows, part, codes, scales, mins, x, acc);
     }
     UNROLL
