@@ -28,9 +28,10 @@ typedef struct {
     bool raised; /* failure was raise_exception: err holds the template's own message, verbatim (up to its size) */
 } render_result; /* zero-initialise; render_result_free */
 
-/* `variables`: a JSON object: messages, tools, documents, add_generation_prompt, bos_token, … as chat_json_load reads it
- * (integers over 64 bits); only read. Strings named *_token at top level are trusted: never let a request set one.
- * `now_unix`: what strftime_now sees (UTC unless TZ says else). `out` is zero or used before: its memory is used again. */
+/* `variables`: a JSON object: messages, tools, documents, add_generation_prompt, bos_token, … as chat_json_load reads
+ * it (integers over 64 bits); only read. Strings named *_token at top level are trusted: never let a request set one.
+ * `now_unix`: what strftime_now sees (UTC unless TZ says else). `out` is zero or used before: its memory is used again.
+ */
 status chat_template_render(const chat_template *t, json_t *variables, uint64_t now_unix, render_result *out,
                             error *err);
 void render_result_free(render_result *r);
