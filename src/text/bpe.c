@@ -267,19 +267,26 @@ static bool merge_all(const bpe_model *m, span piece, bpe_scratch *s)
     return true;
 }
 
-bool bpe_encode(const bpe_model *m, span piece, bpe_scratch *s, token_list *out)
+static bool encode_part(const bpe_model *m, span piece, bpe_scratch *s, token_list *out)
 {
-    if (piece.size == 0)
-        return true;
-    if (m->ignore_merges) {
-        token_id whole = vocab_find_model(m->vocab, piece);
-        if (whole >= 0)
-            return token_list_push(out, whole);
-    }
     if (!split_symbols(m, piece, s) || !queue_all(m, piece, s) || !merge_all(m, piece, s))
         return false;
     for (size_t at = 0; at < s->symbol_count; at++)
         if (s->symbols[at].id >= 0 && !token_list_push(out, s->symbols[at].id))
             return false;
+    return true;
+}
+
+bool bpe_encode(const bpe_model *m, span piece, bpe_scratch *s, token_list *out)
+{
+    token_id whole = m->ignore_merges ? vocab_find_model(m->vocab, piece) : -1;
+    if (whole >= 0)
+        return token_list_push(out, whole);
+    while (piece.size) {
+        size_t size = m->cuts ? spm_cut(m, piece) : piece.size;
+        if (!encode_part(m, span_of(piece.data, size), s, out))
+            return false;
+        piece = span_of(piece.data + size, piece.size - size);
+    }
     return true;
 }

@@ -8,7 +8,7 @@
 
 #include "text/tokenizer_vocab.h"
 
-enum { BPE_QUICK_CODES = 0x400, BPE_MERGES_MAX = 1 << 24 };
+enum { BPE_QUICK_CODES = 0x400, BPE_MERGES_MAX = 1 << 24, SPM_JOINERS_MAX = 16 };
 
 typedef struct {
     token_id left, right, id; /* id -1: a free slot */
@@ -22,6 +22,9 @@ typedef struct {
     uint32_t *order;    /* SentencePiece: by id, which merged token comes first; UINT32_MAX: never made by a merge */
     bool ignore_merges; /* a piece that is a token is that token */
     bool byte_fallback, fuse_unknown;
+    bool cuts; /* SentencePiece: no token goes on over a word's end, joiners aside, so words are merged one by one */
+    uint32_t joiners[SPM_JOINERS_MAX]; /* characters that some token holds right before a space */
+    uint32_t joiner_count;
     token_id unknown; /* -1: characters without a token vanish */
     token_id byte_ids[256];
     token_id quick_ids[BPE_QUICK_CODES]; /* by code point */
@@ -38,6 +41,9 @@ status bpe_model_add(bpe_model *m, span left, span right, uint32_t rank, error *
 
 /* SentencePiece: ranks by score (NULL: by id); user-defined texts come first, longest first. */
 status spm_model_order(bpe_model *m, const float *scores, error *err);
+
+/* Where the piece may be cut first: no merge crosses that point. piece.size: nowhere. */
+size_t spm_cut(const bpe_model *m, span piece);
 
 typedef struct {
     token_id id;
@@ -58,6 +64,8 @@ typedef struct {
     size_t symbol_count, symbol_capacity, heap_count, heap_capacity;
 } bpe_scratch; /* zero-initialise; bpe_scratch_free */
 void bpe_scratch_free(bpe_scratch *s);
+
+#define SPM_SPACE "\xE2\x96\x81" /* U+2581, which stands for a space */
 
 enum { BPE_PIECE_MAX = 1 << 30 };
 /* `piece`: valid UTF-8. false: out of memory. */

@@ -9,7 +9,7 @@
 
 #define GPT2_REGEX "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-enum { NESTING_MAX = 8 };
+enum { NESTING_MAX = 8, HOLES_MAX = 65536 }; /* ids without a text: more would be a lie that costs memory */
 
 /* --- reading JSON --- */
 
@@ -234,6 +234,9 @@ static status size_vocab(tokenizer *t, json_t *vocab, const json_t *added, error
             return st;
         last = id > last ? id : last;
     }
+    size_t listed = json_object_size(vocab) + json_array_size(added);
+    if (last >= 0 && (size_t)last >= 2 * listed + HOLES_MAX)
+        return error_set(err, ERR_INVALID, "tokenizer.json: token id %d, but only %zu tokens are listed", last, listed);
     return vocab_init(&t->vocab, (uint32_t)(last + 1), err);
 }
 

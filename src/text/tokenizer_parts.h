@@ -30,8 +30,6 @@ struct tokenizer {
     token_list eog;
 };
 
-#define SPM_SPACE "\xE2\x96\x81" /* U+2581 */
-
 /* Adds an id to the end-of-generation set, once; -1 is ignored. */
 status tokenizer_add_eog(tokenizer *t, token_id id, error *err);
 /* Whether a token of this text ends a generation by its text alone; such a token is a control token. `plain`: the text

@@ -221,6 +221,7 @@ static void a_bad_json_file_gets_words(void **state)
         {"{\"model\":{\"type\":\"Unigram\"}}", "Unigram"},
         {"{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", "token id"},
         {"{\"model\":{\"vocab\":{\"a\":99999999999},\"merges\":[]}}", "token id"},
+        {"{\"model\":{\"vocab\":{\"a\":16000000},\"merges\":[]}}", "only 1 tokens"},
         {"{\"model\":{\"vocab\":{},\"merges\":[]}}", "0 tokens"},
         {"{\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "two texts"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", "not in the vocabulary"},
