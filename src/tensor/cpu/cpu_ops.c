@@ -133,13 +133,14 @@ const float_kernels *float_kernels_named(const char *name)
     } tables[] = {
         {"generic", &float_kernels_generic},
 #if defined(__x86_64__)
+        {"avx2", &float_kernels_avx2},
         {"avx512", &float_kernels_avx512},
-#elif 0 && defined(__aarch64__)
+#elif defined(__aarch64__)
         {"neon", &float_kernels_neon},
 #endif
     };
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         if (!strcmp(tables[i].name, name))
             return tables[i].kernels;
-    return &float_kernels_generic;
+    return NULL;
 }

@@ -53,7 +53,7 @@ static inline vec vec_activate(vec g, activation act)
     return vec_gate(g, slope);
 }
 
-static void act_mul(float *out, const float *gate, const float *up, uint32_t n, activation act)
+static inline void act_mul(float *out, const float *gate, const float *up, uint32_t n, activation act)
 {
     uint32_t i = 0;
     for (; i + VEC_WIDTH <= n; i += VEC_WIDTH)
@@ -62,7 +62,7 @@ static void act_mul(float *out, const float *gate, const float *up, uint32_t n, 
         vec_store_part(out + i, vec_activate(vec_load_part(gate + i, n - i), act) * vec_load_part(up + i, n - i), n - i);
 }
 
-static void add(float *out, const float *x, uint32_t n)
+static inline void add(float *out, const float *x, uint32_t n)
 {
     uint32_t i = 0;
     for (; i + VEC_WIDTH <= n; i += VEC_WIDTH)
@@ -71,7 +71,7 @@ static void add(float *out, const float *x, uint32_t n)
         out[i] += x[i];
 }
 
-static void rms_norm(float *out, const float *x, const float *weight, uint32_t n, float eps)
+static inline void rms_norm(float *out, const float *x, const float *weight, uint32_t n, float eps)
 {
     vec sum[4] = {vec_all(0), vec_all(0), vec_all(0), vec_all(0)};
     uint32_t i = 0;
@@ -110,7 +110,7 @@ static inline void vec_sin_cos(vec position, vec frequency, vec *sine, vec *cosi
     *cosine = (vec)((((veci)s & odd) | ((veci)c & ~odd)) ^ ((turn + 1) & 2) << 30);
 }
 
-static void rope_angles(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position, float factor)
+static inline void rope_angles(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position, float factor)
 {
     vec at = vec_all((float)position), by = vec_all(factor), s, c;
     for (uint32_t i = 0; i < n; i += VEC_WIDTH) {
@@ -126,7 +126,7 @@ static void rope_angles(float *cosines, float *sines, const float *inv_freq, uin
     }
 }
 
-static void turn_halves(float *x, const float *cosines, const float *sines, uint32_t n)
+static inline void turn_halves(float *x, const float *cosines, const float *sines, uint32_t n)
 {
     uint32_t i = 0;
     for (; i + VEC_WIDTH <= n; i += VEC_WIDTH) {
@@ -141,7 +141,7 @@ static void turn_halves(float *x, const float *cosines, const float *sines, uint
     }
 }
 
-static void turn_pairs(float *x, const float *cosines, const float *sines, uint32_t n)
+static inline void turn_pairs(float *x, const float *cosines, const float *sines, uint32_t n)
 {
     uint32_t i = 0;
     for (; i + VEC_WIDTH <= n; i += VEC_WIDTH) {
@@ -158,7 +158,7 @@ static void turn_pairs(float *x, const float *cosines, const float *sines, uint3
     }
 }
 
-static void rope_turn(float *x, const float *cosines, const float *sines, uint32_t n, bool interleaved)
+static inline void rope_turn(float *x, const float *cosines, const float *sines, uint32_t n, bool interleaved)
 {
     if (interleaved)
         turn_pairs(x, cosines, sines, n);

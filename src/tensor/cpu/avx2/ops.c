@@ -1,0 +1,12 @@
+/* The AVX2 float family: ops_body.h, and attend.c. */
+#include "tensor/cpu/avx2/vec.h"
+#include "tensor/cpu/ops_body.h"
+
+const float_kernels float_kernels_avx2 = {
+    .rms_norm = rms_norm,
+    .rope_angles = rope_angles,
+    .rope_turn = rope_turn,
+    .act_mul = act_mul,
+    .add = add,
+    FLOAT_KERNELS_ATTEND(avx2),
+};
