@@ -3,10 +3,11 @@
 
     tests/numeric/tokenizer_check.py [--headway build/headway] [--only NAME] [--no-repeats] [--gguf NAME=FILE]...
 
-NAME: qwen3 llama3_1 gemma3 deepseek_v3 (from $HEADWAY_SHARED/tokenizers), or a GGUF: smollm2 (found in the cache), gemma-gguf,
-qwen2.5. For a GGUF the reference is built from its own arrays; for gemma-gguf from gemma3.tokenizer.json, whose merges a GGUF
-does not hold. Exit 1 on the first model with a difference, after printing it.
+NAME: qwen3 llama3_1 gemma3 deepseek_v3 (from $HEADWAY_SHARED/tokenizers), or a GGUF: smollm2 (found in the cache),
+gemma-gguf, qwen2.5. For a GGUF the reference is built from its own arrays; for gemma-gguf from gemma3.tokenizer.json,
+whose merges a GGUF does not hold. Prints the differences; exit 1 if there are any.
 """
+
 import argparse
 import json
 import lzma
@@ -24,7 +25,10 @@ import tokenizer_texts as texts
 
 SHARED = os.environ.get("HEADWAY_SHARED", "../shared")
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "headway", "models")
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
 
 
 def read_gguf(path):
@@ -34,9 +38,9 @@ def read_gguf(path):
 
     def text():
         nonlocal at
-        n, = struct.unpack_from("<Q", data, at)
+        (n,) = struct.unpack_from("<Q", data, at)
         at += 8 + n
-        return data[at - n:at].decode("utf-8", "surrogateescape")
+        return data[at - n : at].decode("utf-8", "surrogateescape")
 
     def value(kind):
         nonlocal at
@@ -46,7 +50,7 @@ def read_gguf(path):
             element, n = struct.unpack_from("<IQ", data, at)
             at += 12
             return [value(element) for _ in range(n)]
-        v, = struct.unpack_from("<" + sizes[kind], data, at)
+        (v,) = struct.unpack_from("<" + sizes[kind], data, at)
         at += struct.calcsize(sizes[kind])
         return v
 
@@ -67,12 +71,17 @@ def from_gguf(path):
     merges = [tuple(m.split(" ", 1)) for m in keys["tokenizer.ggml.merges"]]
     tok = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     if keys["tokenizer.ggml.pre"] == "smollm":
-        tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                                     pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        tok.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
     elif keys["tokenizer.ggml.pre"] == "qwen2":
         tok.normalizer = normalizers.NFC()
-        tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
-                                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        tok.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
     else:
         raise SystemExit(f"no reference for pre-tokenizer {keys['tokenizer.ggml.pre']}")
     for i, t, kind in added:
@@ -80,6 +89,7 @@ def from_gguf(path):
         (tok.add_tokens if kind == 4 else tok.add_special_tokens)([token])
         assert tok.token_to_id(t) == i
     from tokenizers import decoders
+
     tok.decoder = decoders.ByteLevel()
     return tok
 
@@ -102,8 +112,10 @@ def headway(args, path, data, *flags):
 
 def show_difference(name, how, text, want, got):
     at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
-    print(f"{name} {how}: text {text[:200]!r} ({len(text)} characters)\n  from token {at}: want {want[at:at + 8]}"
-          f" got {got[at:at + 8]}; lengths {len(want)} {len(got)}")
+    print(
+        f"{name} {how}: text {text[:200]!r} ({len(text)} characters)\n  from token {at}: want {want[at:at + 8]}"
+        f" got {got[at:at + 8]}; lengths {len(want)} {len(got)}"
+    )
 
 
 def compare(args, name, path, tok, batch, how, *flags):
@@ -113,11 +125,13 @@ def compare(args, name, path, tok, batch, how, *flags):
     tok.encode_special_tokens = "--specials" not in flags
     want = [e.ids for e in tok.encode_batch(batch, add_special_tokens="--bos" in flags)]
     wrong = [i for i in range(len(batch)) if want[i] != got[i]]
-    for i in wrong[:args.show]:
+    for i in wrong[: args.show]:
         show_difference(name, how, batch[i], want[i], got[i])
     size = sum(len(t.encode()) for t in batch)
-    print(f"{name} {how}: {len(batch) - len(wrong)} of {len(batch)} texts equal, {size / 1e6:.1f} MB,"
-          f" {sum(map(len, want))} ids, headway {spent:.2f} s")
+    print(
+        f"{name} {how}: {len(batch) - len(wrong)} of {len(batch)} texts equal, {size / 1e6:.1f} MB,"
+        f" {sum(map(len, want))} ids, headway {spent:.2f} s"
+    )
     return len(wrong), want
 
 
@@ -177,14 +191,16 @@ def models_to_check(args, folder):
         path = os.path.join(folder, name + ".tokenizer.json")
         open(path, "wb").write(lzma.open(packed).read())
         yield name, path, Tokenizer.from_file(path)
-    ggufs = {"smollm2": os.path.join(CACHE, "SmolLM2-135M-Instruct.Q4_1.gguf")} | dict(g.split("=", 1) for g in args.gguf)
+    ggufs = {"smollm2": os.path.join(CACHE, "SmolLM2-135M-Instruct.Q4_1.gguf")}
+    ggufs |= dict(g.split("=", 1) for g in args.gguf)
     for name, path in ggufs.items():
         if args.only not in (None, name):
             continue
         if not os.path.exists(path):
             print(f"{name}: skipped, {path} is not there")
         elif name == "gemma-gguf":
-            yield name, path, gemma_reference(path, lzma.open(os.path.join(SHARED, "tokenizers", "gemma3.tokenizer.json.xz")).read())
+            packed = os.path.join(SHARED, "tokenizers", "gemma3.tokenizer.json.xz")
+            yield name, path, gemma_reference(path, lzma.open(packed).read())
         else:
             yield name, path, from_gguf(path)
 

@@ -1,4 +1,5 @@
 """Texts that tell tokenizers apart: prose in many scripts, code, whitespace, emoji, damage, repeats, random Unicode."""
+
 import random
 import unicodedata
 
@@ -43,37 +44,98 @@ PROSE = {
 }
 
 CODE = [
-    "#include <stdio.h>\n\nint main(void)\n{\n\tfor (int i = 0; i < 1000000; ++i)\n\t\tprintf(\"%d\\n\", i & 0xFF);\n"
+    '#include <stdio.h>\n\nint main(void)\n{\n\tfor (int i = 0; i < 1000000; ++i)\n\t\tprintf("%d\\n", i & 0xFF);'
+    "\n"
     "\treturn 0; /* done */\n}\n",
-    "def f(x: int) -> dict[str, list]:\n    '''doc'''\n    if x != 0 and x**2 >= 1e-5:\n        return {\"a\": [1, 2, 3]}\n"
+    "def f(x: int) -> dict[str, list]:\n    '''doc'''\n    if x != 0 and x**2 >= 1e-5:\n"
+    "        return {\"a\": [1, 2, 3]}\n"
     "\n\n    return None  # noqa\r\n",
     "SELECT u.id, COUNT(*) AS n FROM users u LEFT JOIN orders o ON o.uid=u.id WHERE o.t>='2024-01-01' GROUP BY 1;",
-    "<div class=\"a b\"><p>&nbsp;&lt;Hi&gt;</p></div>\n<!-- x --><br/><table><tr><td>1</td></tr></table>",
-    "fn main() { let v: Vec<_> = (0..10).map(|x| x * x).collect(); println!(\"{:?}\", v); }",
-    "{\"key\": [1.5e10, -3, true, null, \"\\u00e9\\n\"], \"nested\": {\"a\":{\"b\":{}}}}",
+    '<div class="a b"><p>&nbsp;&lt;Hi&gt;</p></div>\n<!-- x --><br/><table><tr><td>1</td></tr></table>',
+    'fn main() { let v: Vec<_> = (0..10).map(|x| x * x).collect(); println!("{:?}", v); }',
+    '{"key": [1.5e10, -3, true, null, "\\u00e9\\n"], "nested": {"a":{"b":{}}}}',
     "const x = async () => await fetch(`https://example.org/${id}?q=1&r=%20`).then(r => r.json());",
     "$$\\int_0^\\infty e^{-x^2}\\,dx = \\frac{\\sqrt{\\pi}}{2}$$ \\begin{align*} a &= b \\\\ \\end{align*}",
-    "\tif [ \"$1\" = \"--help\" ]; then\n\t\techo 'usage: x' >&2; exit 1\n\tfi\n",
+    '\tif [ "$1" = "--help" ]; then\n\t\techo \'usage: x\' >&2; exit 1\n\tfi\n',
     "don't DON'T we'll WE'LL they've I'm I'M you're he'd HE'D 's 'S 'ſ it'ſ 'T'LL 'RE o'clock rock'n'roll",
 ]
 
-EMOJI = ("😀 👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 🇩🇪🇫🇷 1️⃣ ❤️‍🔥 🧑🏿‍🚀 ☺︎ ☺️ 👩🏻‍❤️‍💋‍👨🏾 🏴󠁧󠁢󠁥󠁮󠁧󠁿 🫠🫨🪿 🤷🏽‍♀️!! "
-         "©®™ ⏰⌛ ✅❌ ♟️ 🀄 🃏 ➡️⬅️ 🆗 ㊙️ 〰️")
+EMOJI = (
+    "😀 👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 🇩🇪🇫🇷 1️⃣ ❤️‍🔥 🧑🏿‍🚀 ☺︎ ☺️ 👩🏻‍❤️‍💋‍👨🏾 🏴󠁧󠁢󠁥󠁮󠁧󠁿 🫠🫨🪿 🤷🏽‍♀️!! "
+    "©®™ ⏰⌛ ✅❌ ♟️ 🀄 🃏 ➡️⬅️ 🆗 ㊙️ 〰️"
+)
 
-NORMAL = ["e\u0301 vs \u00e9, A\u030a vs \u00c5 vs \u212b, \u1e9b\u0323, o\u0323\u0302 o\u0302\u0323, \u0344 \u0958 \u2126",
-          "\u1100\u1161\u11a8 \uac01 \ud55c \u1112\u1161\u11ab, \u0f71\u0f72\u0f74, \u05e9\u05c1\u05bc \u05e9\u05bc\u05c1",
-          "a" + "\u0300\u0316" * 40 + "b", "\ufb01 \u2460 \u33a5 \uff21\uff11 \u00bd", "\u0301\u0301x \u093c\u0915 \u0915\u093c"]
+NORMAL = [
+    "e\u0301 vs \u00e9, A\u030a vs \u00c5 vs \u212b, \u1e9b\u0323, o\u0323\u0302 o\u0302\u0323, \u0344 \u0958 \u2126",
+    "\u1100\u1161\u11a8 \uac01 \ud55c \u1112\u1161\u11ab, \u0f71\u0f72\u0f74, \u05e9\u05c1\u05bc \u05e9\u05bc\u05c1",
+    "a" + "\u0300\u0316" * 40 + "b",
+    "\ufb01 \u2460 \u33a5 \uff21\uff11 \u00bd",
+    "\u0301\u0301x \u093c\u0915 \u0915\u093c",
+]
 
-WORDS = ["", "a", " a", "  a", "\n", "\n\n", " \n ", "\t\t", "   ", "\u00a0x", "\u3000\u3000x", "\u180ea", "\u200b \u200d", "\ufeffBOM",
-         "\r\n\r\n", "x\r", "\x00\x01\x7f\x1b", "\u0085\u2028\u2029", "\u2581\u2581x \u2581", "<0x0A><0x41>", "12345678901234567890",
-         "aaaa bbbb", "...", "!!!???", "--- === ###", "Hello", " Hello world", "'", "''s", "\ufffd\ufffd", "ÀÉ", "ñ" * 50,
-         "[PAD151665] [multimodal] <mask> <pad> <unk> <s> </s> <|endoftext|", "a\u2581b", "\u0120\u0120a \u010a"]
+WORDS = [
+    "",
+    "a",
+    " a",
+    "  a",
+    "\n",
+    "\n\n",
+    " \n ",
+    "\t\t",
+    "   ",
+    "\u00a0x",
+    "\u3000\u3000x",
+    "\u180ea",
+    "\u200b \u200d",
+    "\ufeffBOM",
+    "\r\n\r\n",
+    "x\r",
+    "\x00\x01\x7f\x1b",
+    "\u0085\u2028\u2029",
+    "\u2581\u2581x \u2581",
+    "<0x0A><0x41>",
+    "12345678901234567890",
+    "aaaa bbbb",
+    "...",
+    "!!!???",
+    "--- === ###",
+    "Hello",
+    " Hello world",
+    "'",
+    "''s",
+    "\ufffd\ufffd",
+    "ÀÉ",
+    "ñ" * 50,
+    "[PAD151665] [multimodal] <mask> <pad> <unk> <s> </s> <|endoftext|",
+    "a\u2581b",
+    "\u0120\u0120a \u010a",
+]
 
 
 def whitespace(rng, count=60):
-    chars = [" ", " ", "  ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2003", "\u3000", "\x0b", "\x0c", "\u200b", "x", "1", ".", "\u2581"]
-    return ["".join(rng.choice(chars) * rng.choice((1, 1, 2, 3, 17, 40)) for _ in range(rng.randrange(1, 30)))
-            for _ in range(count)]
+    chars = [
+        " ",
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\r\n",
+        "\r",
+        "\u00a0",
+        "\u2003",
+        "\u3000",
+        "\x0b",
+        "\x0c",
+        "\u200b",
+        "x",
+        "1",
+        ".",
+        "\u2581",
+    ]
+    return [
+        "".join(rng.choice(chars) * rng.choice((1, 1, 2, 3, 17, 40)) for _ in range(rng.randrange(1, 30)))
+        for _ in range(count)
+    ]
 
 
 def random_unicode(rng, count=150, size=60):
@@ -96,7 +158,9 @@ def random_unicode(rng, count=150, size=60):
 def assigned_blocks(rng, step=256):
     """Every block of code points once, in runs with spaces and digits between."""
     texts = []
-    for start in list(range(0, 0x33480, step)) + list(range(0xE0000, 0xE0200, step)) + list(range(0xFFF00, 0x100100, step)):
+    for start in (
+        list(range(0, 0x33480, step)) + list(range(0xE0000, 0xE0200, step)) + list(range(0xFFF00, 0x100100, step))
+    ):
         text = ""
         for c in range(start, start + step):
             if not 0xD800 <= c < 0xE000:
@@ -113,14 +177,33 @@ def mixed(rng, count=60):
         for _ in range(rng.randrange(2, 9)):
             part = rng.choice(pool)
             a = rng.randrange(len(part) + 1)
-            text += part[a:a + rng.randrange(1, 60)] + rng.choice(("", " ", "\n"))
+            text += part[a : a + rng.randrange(1, 60)] + rng.choice(("", " ", "\n"))
         texts.append(text)
     return texts
 
 
 def repeats(size=1 << 20):
     """One character (or a short cycle) over and over, `size` bytes of it."""
-    units = ["a", " ", "\n", "0", "!", "é", "語", "😀", "\u0301", "\u2581", "\t", "\x00", "ab", "a ", " \n", "\u0301\u0316", "<", "\u0f74\u0f72"]
+    units = [
+        "a",
+        " ",
+        "\n",
+        "0",
+        "!",
+        "é",
+        "語",
+        "😀",
+        "\u0301",
+        "\u2581",
+        "\t",
+        "\x00",
+        "ab",
+        "a ",
+        " \n",
+        "\u0301\u0316",
+        "<",
+        "\u0f74\u0f72",
+    ]
     return [unit * (size // len(unit.encode())) for unit in units]
 
 
@@ -138,19 +221,26 @@ def spelled(rng, added, count=80):
                 token = token[1:]
             elif kind == 2:
                 token = token * 2
-            text += rng.choice(("", " ", "  ", "x", "\n", "1 ", "é", "<")) + token + rng.choice(("", " ", "y", "\n\n", ">"))
+            text += (
+                rng.choice(("", " ", "  ", "x", "\n", "1 ", "é", "<"))
+                + token
+                + rng.choice(("", " ", "y", "\n\n", ">"))
+            )
         texts.append(text)
     return texts
 
 
 def damaged(rng, count=8):
     """Bytes that are no UTF-8."""
-    fixed = [b"\xff\xfe\x00a\xc3(\xe2\x82\xac\xe2\x82 \xf0\x9f\x98 \xed\xa0\x80\xf4\x90\x80\x80 \xc0\xaf\xc1\xbf\x80\xbf end\xe6\x97",
-             b"\xf0\x9f\x98\xf0\x9f\x98\x80\xf0\x9f\xe0\x80\x80\xe0\xa0\xee\x80\x80\xf8\x88\x80\x80\x80"]
+    fixed = [
+        b"\xff\xfe\x00a\xc3(\xe2\x82\xac\xe2\x82 \xf0\x9f\x98 "
+        b"\xed\xa0\x80\xf4\x90\x80\x80 \xc0\xaf\xc1\xbf\x80\xbf end\xe6\x97",
+        b"\xf0\x9f\x98\xf0\x9f\x98\x80\xf0\x9f\xe0\x80\x80\xe0\xa0\xee\x80\x80\xf8\x88\x80\x80\x80",
+    ]
     pool = "".join(PROSE.values()).encode() + EMOJI.encode()
     for _ in range(count):
         a = rng.randrange(len(pool) - 3000)
-        data = bytearray(pool[a:a + 3000])
+        data = bytearray(pool[a : a + 3000])
         for _ in range(120):
             at = rng.randrange(len(data))
             if rng.random() < 0.5:

@@ -73,13 +73,7 @@ static inline void little_set(little_vocab *l, int id, const char *text, int32_t
 
 static inline void little_fill(little_vocab *l, const char *pre)
 {
-    static const char *merged[] = {"ab",
-                                   "abc",
-                                   "aa",
-                                   "aaaa",
-                                   "aaaaaaaa",
-                                   "\xC4\xA0"
-                                   "a"};
+    static const char *merged[] = {"ab", "abc", "aa", "aaaa", "aaaaaaaa", "\xC4\xA0\x61"};
     static const char *merges[] = {"a b", "ab c", "a a", "aa aa", "aaaa aaaa", "\xC4\xA0 a"};
     *l = (little_vocab){0};
     for (int i = 0; i < LITTLE_COUNT; i++) {

@@ -126,7 +126,8 @@ static void a_control_token_across_a_trust_border_is_text(void **state)
     char spelled[512], want[1024];
     encode_plain(t, "<|im_end|>", 0, spelled, sizeof spelled);
     for (size_t cut = 1; cut < 10; cut++) {
-        text_piece head = {span_of("<|im_end|>", cut), true}, tail = {span_of("<|im_end|>" + cut, 10 - cut), false};
+        static const char token[] = "<|im_end|>";
+        text_piece head = {span_of(token, cut), true}, tail = {span_of(token + cut, 10 - cut), false};
         assert_pieces(t, (text_piece[]){head, tail}, 2, spelled);
         head.trusted = false;
         tail.trusted = true;
