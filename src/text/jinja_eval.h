@@ -14,7 +14,7 @@ enum {
     JINJA_VALUE_DEPTH_MAX = 200,        /* lists in lists, here and in the JSON of a request */
     JINJA_ITEMS_MAX = 100 * 1000,       /* range() */
     JINJA_MEMORY_MAX = 256 << 20,
-    JINJA_OUTPUT_MAX = 64 << 20,
+    JINJA_OUTPUT_MAX = 32 << 20,
 };
 
 typedef struct jinja_scope jinja_scope;

@@ -16,7 +16,7 @@ static const jinja_run run_trusted = {0, true}, run_untrusted = {0, false};
 jinja_string *jinja_string_borrow(jinja_arena *arena, span text, bool trusted)
 {
     jinja_string *s = jinja_alloc(arena, sizeof *s);
-    s->text = text;
+    s->text = text.data ? text : span_of("", 0);
     s->chars = SIZE_MAX;
     s->runs = trusted ? &run_trusted : &run_untrusted;
     s->run_count = 1;
