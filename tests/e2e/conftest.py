@@ -1,4 +1,5 @@
 """A running `headway serve` for the tests, and what they need to look at it."""
+
 import json
 import os
 import pathlib
@@ -25,8 +26,12 @@ class Server:
     """One server process on a free port. `log` holds what it wrote."""
 
     def __init__(self, *flags, env=None):
-        self.process = subprocess.Popen([HEADWAY, "serve", "--port", "0", *map(str, flags)], text=True,
-                                        stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
+        self.process = subprocess.Popen(
+            [HEADWAY, "serve", "--port", "0", *map(str, flags)],
+            text=True,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(env or {})},
+        )
         self.log = []
         for line in self.process.stderr:
             self.log.append(line)
@@ -79,7 +84,7 @@ class Server:
 
 @pytest.fixture
 def serve(tmp_path):
-    """serve(*flags) starts a server; serve(script=[…]) one that says these replies. A server that does not end well fails the test."""
+    """serve(*flags) starts a server; serve(script=[…]) one that says these replies. Each must end well."""
     started = []
 
     def start(*flags, script=None, env=None):

@@ -1,4 +1,5 @@
 """HTTP itself, by raw sockets: framing, limits, deadlines, keys, and the end of the server."""
+
 import http.client
 import json
 import re
@@ -12,11 +13,14 @@ import pytest
 from conftest import PATIENCE_S
 
 HEAD = "HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = f"POST /tokenize {HEAD}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 CHAT = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3})
 
 
 def post(body, extra="", path="/v1/chat/completions"):
-    return f"POST {path} {HEAD}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n{extra}\r\n{body}".encode()
+    return (
+        f"POST {path} {HEAD}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n{extra}\r\n{body}".encode()
+    )
 
 
 def exchange(server, data, half_close=False):
@@ -39,8 +43,8 @@ def read_answers(s, count):
         if match:
             length = int(re.search(rb"Content-Length: (\d+)", match.group(0)).group(1))
             if len(got) >= match.end() + length:
-                answers.append((int(match.group(1)), got[match.end():match.end() + length]))
-                got = got[match.end() + length:]
+                answers.append((int(match.group(1)), got[match.end() : match.end() + length]))
+                got = got[match.end() + length :]
                 continue
         piece = s.recv(65536)
         assert piece, f"closed after {len(answers)} answers"
@@ -62,8 +66,8 @@ MALFORMED = {
     "coding list": f"POST /tokenize {HEAD}Transfer-Encoding: chunked, chunked\r\n\r\n".encode(),
     "negative length": f"POST /tokenize {HEAD}Content-Length: -1\r\n\r\n".encode(),
     "length with letters": f"POST /tokenize {HEAD}Content-Length: 2x\r\n\r\n".encode(),
-    "chunk size": f"POST /tokenize {HEAD}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".encode(),
-    "chunk end": f"POST /tokenize {HEAD}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n".encode(),
+    "chunk size": (CHUNKED + "zz\r\n").encode(),
+    "chunk end": (CHUNKED + "1\r\nab\r\n").encode(),
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "HTTP/3.0": b"GET / HTTP/3.0\r\n\r\n",
     "no version": b"GET /\r\n\r\n",
@@ -92,7 +96,11 @@ def test_malformed_requests_are_refused(sim, name):
 
 def test_pipelined_requests_are_answered_in_order(sim):
     with sim.connect() as s:
-        s.sendall(b"".join([post(CHAT), f"GET /health {HEAD}\r\n".encode(), post('{"content":"ab"}', path="/tokenize"), post(CHAT)]))
+        s.sendall(
+            b"".join(
+                [post(CHAT), f"GET /health {HEAD}\r\n".encode(), post('{"content":"ab"}', path="/tokenize"), post(CHAT)]
+            )
+        )
         answers = read_answers(s, 4)
     assert [a[0] for a in answers] == [200] * 4
     assert b"chat.completion" in answers[0][1] and b"ok" in answers[1][1] and b"97,98" in answers[2][1]
@@ -130,12 +138,21 @@ def test_expect_continue(sim):
 def test_head_options_and_http_1_0(sim):
     got = exchange(sim, f"HEAD /health {HEAD}Connection: close\r\n\r\n".encode())
     assert got.startswith(b"HTTP/1.1 200 ") and b"Content-Length: 15\r\n" in got and got.endswith(b"\r\n\r\n")
-    r = sim.http.options("/v1/chat/completions", headers={"Origin": "http://a", "Access-Control-Request-Headers": "authorization,content-type"})
+    r = sim.http.options(
+        "/v1/chat/completions",
+        headers={"Origin": "http://a", "Access-Control-Request-Headers": "authorization,content-type"},
+    )
     assert r.status_code == 204 and r.headers["access-control-allow-origin"] == "*"
-    assert r.headers["access-control-allow-headers"] == "authorization,content-type" and "POST" in r.headers["access-control-allow-methods"]
+    assert (
+        r.headers["access-control-allow-headers"] == "authorization,content-type"
+        and "POST" in r.headers["access-control-allow-methods"]
+    )
     assert sim.http.get("/health").headers["access-control-allow-origin"] == "*"
     body = CHAT[:-1] + ', "stream": true}'
-    got = exchange(sim, f"POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    got = exchange(
+        sim,
+        post(body).replace(b"HTTP/1.1\r\nHost: x", b"HTTP/1.0\r\nX: x", 1),
+    )
     assert b"Transfer-Encoding" not in got and got.endswith(b"data: [DONE]\n\n")
     got = exchange(sim, f"GET /health {HEAD}\r\n".encode(), half_close=True)
     assert got.startswith(b"HTTP/1.1 200 ")
@@ -145,7 +162,12 @@ def test_method_and_media_type(sim):
     r = sim.http.get("/v1/chat/completions")
     assert r.status_code == 405 and "POST" in r.headers["allow"]
     assert sim.http.request("DELETE", "/v1/models").status_code == 405
-    assert sim.http.post("/v1/completions", content=b"x", headers={"content-type": "application/x-www-form-urlencoded"}).status_code == 415
+    assert (
+        sim.http.post(
+            "/v1/completions", content=b"x", headers={"content-type": "application/x-www-form-urlencoded"}
+        ).status_code
+        == 415
+    )
     assert sim.http.post("/v1/completions", content=b"x", headers={"content-encoding": "gzip"}).status_code == 415
 
 
@@ -204,8 +226,11 @@ def test_a_gone_client_stops_its_work(serve):
     def busy():
         return server.metric("vllm:num_requests_running") + server.metric("vllm:num_requests_waiting")
 
-    for name, data, wait in (("before the first byte", body, 0.1), ("streaming", body.replace("{", '{"stream": true, ', 1), 0.3),
-                             ("in prefill", body.replace("4000}", "10}"), 0.05)):
+    for name, data, wait in (
+        ("before the first byte", body, 0.1),
+        ("streaming", body.replace("{", '{"stream": true, ', 1), 0.3),
+        ("in prefill", body.replace("4000}", "10}"), 0.05),
+    ):
         for reset in (False, True):
             s = server.connect()
             s.sendall(post(data, path="/v1/completions"))
@@ -245,7 +270,9 @@ def test_late_heads_and_bodies(serve):
     server = serve("--runner", "sim")
     head, body, silent = server.connect(), server.connect(), server.connect()
     head.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nA: ")
-    body.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+    body.sendall(
+        b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    )
     start = time.monotonic()
     for s in (head, body):
         for _ in range(3):
@@ -288,12 +315,29 @@ def test_a_second_sigterm_stops_at_once(serve):
 
 
 def test_a_taken_port_is_said_before_a_model_is_loaded(sim):
-    run = subprocess.run([sim.process.args[0], "serve", "--runner", "sim", "--port", str(sim.port)], capture_output=True, text=True,
-                         timeout=PATIENCE_S)
+    run = subprocess.run(
+        [sim.process.args[0], "serve", "--runner", "sim", "--port", str(sim.port)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
     assert run.returncode == 1 and "address already in use" in run.stderr
 
 
 def test_curl(sim):
-    run = subprocess.run(["curl", "-sS", "-N", sim.url + "/v1/chat/completions", "-H", "Content-Type: application/json", "-d",
-                          CHAT[:-1] + ', "stream": true}'], capture_output=True, text=True, timeout=PATIENCE_S)
+    run = subprocess.run(
+        [
+            "curl",
+            "-sS",
+            "-N",
+            sim.url + "/v1/chat/completions",
+            "-H",
+            "Content-Type: application/json",
+            "-d",
+            CHAT[:-1] + ', "stream": true}',
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
     assert run.returncode == 0 and run.stdout.endswith("data: [DONE]\n\n")

@@ -1,4 +1,5 @@
 """Many clients, rude clients, slow clients. What is measured is printed (pytest -s); what must hold is asserted."""
+
 import asyncio
 import json
 import os
@@ -14,7 +15,11 @@ RESET = struct.pack("ii", 1, 0)
 
 def request(body, path="/v1/chat/completions"):
     data = json.dumps(body).encode()
-    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(data), data)
+    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        path.encode(),
+        len(data),
+        data,
+    )
 
 
 def settle(server, seconds=10):
@@ -29,13 +34,23 @@ def test_two_thousand_aborts_leak_nothing(serve):
     server = serve("--runner", "sim:reply_tokens=300,decode_base_us=500,prefill_tokens_per_s=20000", "--parallel", 64)
     pages = server.metric("headway:pages_free")
     dice = random.Random(1)
-    whole = [request({**CHAT, "stream": dice.random() < 0.7, "max_tokens": dice.randrange(1, 300), "n": dice.choice([1, 1, 1, 3]),
-                      "messages": [{"role": "user", "content": "x" * dice.randrange(1, 3000)}]}) for _ in range(50)]
+    whole = [
+        request(
+            {
+                **CHAT,
+                "stream": dice.random() < 0.7,
+                "max_tokens": dice.randrange(1, 300),
+                "n": dice.choice([1, 1, 1, 3]),
+                "messages": [{"role": "user", "content": "x" * dice.randrange(1, 3000)}],
+            }
+        )
+        for _ in range(50)
+    ]
     open_sockets = []
     for i in range(2000):
         data = dice.choice(whole)
         s = server.connect()
-        s.sendall(data[:dice.randrange(len(data))] if dice.random() < 0.2 else data)
+        s.sendall(data[: dice.randrange(len(data))] if dice.random() < 0.2 else data)
         open_sockets.append(s)
         while len(open_sockets) > 20 or (i == 1999 and open_sockets):
             victim = open_sockets.pop(dice.randrange(len(open_sockets)))
@@ -88,8 +103,8 @@ def unchunk(data):
         size, _, rest = rest.partition(b"\r\n")
         if not size or int(size, 16) == 0:
             break
-        out += rest[:int(size, 16)]
-        rest = rest[int(size, 16) + 2:]
+        out += rest[: int(size, 16)]
+        rest = rest[int(size, 16) + 2 :]
     return out
 
 
@@ -153,7 +168,9 @@ def quantile(server, name, share):
 def test_a_thousand_streams_at_once(serve):
     """HEADWAY_MEASURE=1: a thousand that decode together (a minute); else a thousand that come together."""
     long = os.environ.get("HEADWAY_MEASURE") == "1"
-    tokens, runner = (1150, "sim:decode_base_us=1000,decode_row_us=50,reply_tokens=2000") if long else (40, "sim:reply_tokens=50")
+    tokens, runner = (
+        (1150, "sim:decode_base_us=1000,decode_row_us=50,reply_tokens=2000") if long else (40, "sim:reply_tokens=50")
+    )
     server = serve("--runner", runner, "--parallel", 1000)
     streams = asyncio.run(run_streams(server, 1000, {**CHAT, "max_tokens": tokens}))
     assert sum(s.finished for s in streams) == 1000

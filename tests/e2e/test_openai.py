@@ -1,4 +1,5 @@
 """The OpenAI dialect, by the openai package and by hand."""
+
 import asyncio
 import json
 
@@ -31,7 +32,9 @@ def test_chat_and_streamed_chat_say_the_same(client):
 
 def test_async_streams_run_side_by_side(sim):
     async def one(client, text):
-        stream = await client.chat.completions.create(model="sim", messages=[{"role": "user", "content": text}], temperature=0, stream=True)
+        stream = await client.chat.completions.create(
+            model="sim", messages=[{"role": "user", "content": text}], temperature=0, stream=True
+        )
         return "".join([c.choices[0].delta.content or "" async for c in stream])
 
     async def many():
@@ -57,7 +60,9 @@ def test_completions_in_every_form(client):
 
 
 def test_choices_of_a_stream_are_told_apart(client):
-    chunks = client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "x"}], n=3, temperature=1, seed=4, stream=True)
+    chunks = client.chat.completions.create(
+        model="sim", messages=[{"role": "user", "content": "x"}], n=3, temperature=1, seed=4, stream=True
+    )
     texts, ends = {}, {}
     for chunk in chunks:
         for choice in chunk.choices:
@@ -69,20 +74,30 @@ def test_choices_of_a_stream_are_told_apart(client):
 
 def test_the_seed_decides(client):
     def ask(seed):
-        return client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "x"}], temperature=1,
-                                              seed=seed).choices[0].message.content
+        return (
+            client.chat.completions.create(
+                model="sim", messages=[{"role": "user", "content": "x"}], temperature=1, seed=seed
+            )
+            .choices[0]
+            .message.content
+        )
+
     assert ask(1) == ask(1) != ask(2)
 
 
 def test_log_probabilities_in_both_shapes(client):
-    chat = client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "x"}], logprobs=True, top_logprobs=3, max_tokens=4)
+    chat = client.chat.completions.create(
+        model="sim", messages=[{"role": "user", "content": "x"}], logprobs=True, top_logprobs=3, max_tokens=4
+    )
     content = chat.choices[0].logprobs.content
     assert len(content) == 4 and all(len(t.top_logprobs) == 3 and t.logprob <= 0 for t in content)
     assert "".join(t.token for t in content) == chat.choices[0].message.content
     assert bytes(content[0].bytes).decode() == content[0].token
     old = client.completions.create(model="sim", prompt="x", logprobs=2, max_tokens=4).choices[0].logprobs
     assert len(old.tokens) == len(old.token_logprobs) == len(old.top_logprobs) == 4 and old.text_offset == [0, 1, 2, 3]
-    streamed = client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "x"}], logprobs=True, max_tokens=4, stream=True)
+    streamed = client.chat.completions.create(
+        model="sim", messages=[{"role": "user", "content": "x"}], logprobs=True, max_tokens=4, stream=True
+    )
     assert sum(len(c.choices[0].logprobs.content) for c in streamed if c.choices and c.choices[0].logprobs) == 4
 
 
@@ -99,21 +114,30 @@ def test_stop_strings_across_tokens(serve):
                 answer = client.chat.completions.create(**ask).choices[0]
                 text, finish = answer.message.content, answer.finish_reason
             assert (text, finish) == ("one two ", "stop")
-    assert server.chat(stop="STOP", include_stop_str_in_output=True).json()["choices"][0]["message"]["content"] == "one two STOP"
+    assert (
+        server.chat(stop="STOP", include_stop_str_in_output=True).json()["choices"][0]["message"]["content"]
+        == "one two STOP"
+    )
     assert server.metric("headway:pages_free") == server.metric("headway:pages")
 
 
 def test_characters_arrive_whole(serve):
-    text = "naïve 🚀 日本語 \t \" \\ \n end"
+    text = 'naïve 🚀 日本語 \t " \\ \n end'
     server = serve(script=[{"reply": text, "times": 0}])
-    with server.http.stream("POST", "/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}], "stream": True}) as r:
+    with server.http.stream(
+        "POST", "/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}], "stream": True}
+    ) as r:
         pieces = [e["choices"][0]["delta"].get("content", "") for e in events(r.iter_lines()) if isinstance(e, dict)]
     assert "".join(pieces) == text and "\ufffd" not in "".join(pieces)
 
 
 def test_usage_with_every_chunk(sim):
-    body = {"messages": [{"role": "user", "content": "x"}], "stream": True, "max_tokens": 6,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+    body = {
+        "messages": [{"role": "user", "content": "x"}],
+        "stream": True,
+        "max_tokens": 6,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }
     with sim.http.stream("POST", "/v1/chat/completions", json=body) as r:
         counts = [e["usage"]["completion_tokens"] for e in events(r.iter_lines()) if isinstance(e, dict)]
     assert counts == sorted(counts) and counts[0] == 1 and counts[-1] == 6
@@ -126,8 +150,12 @@ def test_comments_while_waiting_and_progress_when_asked(serve):
         assert r.headers["content-type"].startswith("text/event-stream")
         seen = list(events(r.iter_lines()))
     assert seen.count(None) >= 1 and seen.index(None) == 0 and seen[-1] == "[DONE]"
-    with server.http.stream("POST", "/v1/completions", json={**body, "prompt": "y" * 130, "return_progress": True}) as r:
-        progress = [e["prompt_progress"] for e in events(r.iter_lines()) if isinstance(e, dict) and "prompt_progress" in e]
+    with server.http.stream(
+        "POST", "/v1/completions", json={**body, "prompt": "y" * 130, "return_progress": True}
+    ) as r:
+        progress = [
+            e["prompt_progress"] for e in events(r.iter_lines()) if isinstance(e, dict) and "prompt_progress" in e
+        ]
     assert progress and all(p["total"] == 130 and p["cache"] == 0 for p in progress)
     assert [p["processed"] for p in progress] == sorted(p["processed"] for p in progress)
 
@@ -141,7 +169,9 @@ def test_an_overlong_prompt_names_both_numbers(sim):
 
 def test_errors_have_one_shape(client, sim):
     with pytest.raises(openai.BadRequestError) as caught:
-        client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "x"}], response_format={"type": "json_object"})
+        client.chat.completions.create(
+            model="sim", messages=[{"role": "user", "content": "x"}], response_format={"type": "json_object"}
+        )
     assert caught.value.param == "response_format"
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(model="sim", messages=[])
@@ -150,8 +180,13 @@ def test_errors_have_one_shape(client, sim):
     with pytest.raises(openai.APIStatusError) as caught:
         client.embeddings.create(model="sim", input="x")
     assert caught.value.status_code == 501
-    for r in (sim.http.get("/nowhere"), sim.http.get("/v1/completions"), sim.http.post("/v1/completions", content="{}",
-              headers={"content-type": "text/plain"}), sim.http.post("/v1/completions", content="{"), sim.post("/v1/completions", [])):
+    for r in (
+        sim.http.get("/nowhere"),
+        sim.http.get("/v1/completions"),
+        sim.http.post("/v1/completions", content="{}", headers={"content-type": "text/plain"}),
+        sim.http.post("/v1/completions", content="{"),
+        sim.post("/v1/completions", []),
+    ):
         assert r.status_code in (400, 404, 405, 415)
         assert set(r.json()["error"]) >= {"message", "type", "code", "param"}
 
@@ -162,13 +197,17 @@ def test_models_and_unknown_fields(client, sim):
     r = sim.chat(unheard_of=1, another=[2], service_tier="flex")
     assert r.headers["x-headway-warning"] == "ignored: unheard_of, another"
     assert r.json()["service_tier"] == "flex"
-    assert "not parsed" in sim.chat(tools=[{"type": "function", "function": {"name": "f"}}]).headers["x-headway-warning"]
+    assert (
+        "not parsed" in sim.chat(tools=[{"type": "function", "function": {"name": "f"}}]).headers["x-headway-warning"]
+    )
 
 
 def test_tokenize_and_back(sim):
     ids = sim.post("/tokenize", {"content": "héllo<|im_end|>"}).json()["tokens"]
     assert ids == list("héllo".encode()) + [258]
-    assert sim.post("/tokenize", {"content": "a<|im_end|>", "parse_special": False}).json()["tokens"] == list(b"a<|im_end|>")
+    assert sim.post("/tokenize", {"content": "a<|im_end|>", "parse_special": False}).json()["tokens"] == list(
+        b"a<|im_end|>"
+    )
     assert sim.post("/detokenize", {"tokens": ids}).json()["content"] == "héllo<|im_end|>"
     answer = sim.post("/tokenize", {"prompt": "ab"}).json()
     assert answer["tokens"] == [97, 98] and answer["count"] == 2
@@ -184,8 +223,15 @@ def test_metrics_are_prometheus_text(sim):
     sim.chat()
     r = sim.http.get("/metrics")
     assert r.headers["content-type"].startswith("text/plain; version=0.0.4")
-    for name in ("vllm:num_requests_running", "vllm:time_to_first_token_seconds_bucket", "vllm:inter_token_latency_seconds_count",
-                 "vllm:request_success_total", "llamacpp:tokens_predicted_total", "headway:useful_bytes_total", "headway:roof_share"):
+    for name in (
+        "vllm:num_requests_running",
+        "vllm:time_to_first_token_seconds_bucket",
+        "vllm:inter_token_latency_seconds_count",
+        "vllm:request_success_total",
+        "llamacpp:tokens_predicted_total",
+        "headway:useful_bytes_total",
+        "headway:roof_share",
+    ):
         assert name + "{" in r.text, name
     assert sim.metric("vllm:generation_tokens_total") >= 40
 

@@ -134,9 +134,9 @@ static void refuses_heads_without_end(void **state)
     http_head_reset(&h);
     assert_int_equal(http_head_feed(&h, text, sizeof text), HTTP_BAD);
     assert_int_equal(h.status, 414);
-    int size = sprintf(text, LINE HOST);
+    int size = snprintf(text, sizeof text, LINE HOST);
     for (int i = 0; i < 64; i++)
-        size += sprintf(text + size, "a%d: b\r\n", i);
+        size += snprintf(text + size, sizeof text - (size_t)size, "a%d: b\r\n", i);
     http_head_reset(&h);
     assert_int_equal(http_head_feed(&h, text, (size_t)size), HTTP_BAD);
     assert_int_equal(h.status, 431);
