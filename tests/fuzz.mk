@@ -1,10 +1,9 @@
-# Fuzz targets: every tests/fuzz/NAME_fuzz.c is one libFuzzer program, linked with the library built for fuzzing.
-# tests/fuzz/seeds/NAME/ holds files to start from; what a run finds of interest is kept in build/fuzz/corpus/NAME/.
+# Fuzz targets: every tests/fuzz/NAME_fuzz.c is one libFuzzer program, linked with the sanitized library.
+# tests/fuzz/seeds/NAME/ holds files to start from; what a run finds of interest is kept in build/asan/corpus/NAME/.
 FUZZ_SOURCES := $(shell find tests/fuzz -name '*_fuzz.c' 2>/dev/null | LC_ALL=C sort)
 FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.c,%,$(FUZZ_SOURCES))
 FUZZ_BINS := $(FUZZ_NAMES:%=$(BUILD)/bin/%_fuzz)
 FUZZ_SECONDS ?= 600
-FUZZ_SAN := address,undefined
 
 $(BUILD)/bin/%_fuzz: tests/fuzz/%_fuzz.c $(BUILD)/libheadway.a $(BUILD)/flags
 	@mkdir -p $(@D); echo "FUZZ-CC $<"; \
@@ -12,9 +11,7 @@ $(BUILD)/bin/%_fuzz: tests/fuzz/%_fuzz.c $(BUILD)/libheadway.a $(BUILD)/flags
 
 .PHONY: fuzz fuzz-build fuzz-run
 fuzz: # every fuzz target for FUZZ_SECONDS=600 each; FUZZ=http runs those whose name holds "http"
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 \
-	    EXTRA="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all" LDFLAGS="-fsanitize=$(FUZZ_SAN)" \
-	    FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz-run
+	@$(SANITIZED) FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz-run
 
 fuzz-build: $(FUZZ_BINS)
 fuzz-run: fuzz-build
@@ -25,4 +22,4 @@ fuzz-run: fuzz-build
 	    $(BUILD)/bin/$${n}_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -verbosity=0 \
 	        -print_final_stats=1 -artifact_prefix=$(BUILD)/found/$$n- $(BUILD)/corpus/$$n $$seeds 2>&1 | \
 	        tee $(BUILD)/found/$$n.log | grep -E 'number_of_executed_units|ERROR|SUMMARY|artifact' || true; \
-	    ! grep -qE 'ERROR: |SUMMARY: ' $(BUILD)/found/$$n.log; done
+	    if grep -qE 'ERROR: |SUMMARY: ' $(BUILD)/found/$$n.log; then exit 1; fi; done
