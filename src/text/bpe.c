@@ -197,8 +197,11 @@ static bool has_bytes(const bpe_model *m, const char *text, uint32_t size)
 /* One symbol for each character; what has no token becomes bytes, or the unknown token, or nothing. */
 static bool split_symbols(const bpe_model *m, span piece, bpe_scratch *s)
 {
+    size_t most = piece.size; /* one symbol for each byte, or for each character */
+    for (size_t at = 0; at < piece.size && !m->byte_fallback; at++)
+        most -= ((unsigned char)piece.data[at] & 0xC0) == 0x80;
     s->symbol_count = 0;
-    if (!grow((void **)&s->symbols, &s->symbol_capacity, piece.size, sizeof *s->symbols))
+    if (!grow((void **)&s->symbols, &s->symbol_capacity, most, sizeof *s->symbols))
         return false;
     size_t unknown_start = 0, unknown_size = 0;
     for (size_t at = 0; at < piece.size;) {

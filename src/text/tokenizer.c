@@ -9,7 +9,7 @@
 #include "text/tokenizer_parts.h"
 #include "text/tokenizer_utf8.h"
 
-enum { TEXT_MAX = 1 << 29 }; /* bytes of one text; byte-level symbols double them */
+enum { TEXT_MAX = 1 << 28 }; /* bytes of one text; byte-level symbols double them */
 
 /* --- lists and accessors --- */
 
@@ -128,7 +128,7 @@ static const struct {
     {"<|call|>", false},
     {"<|end_of_turn|>", false},
     {"<end_of_turn>", false},
-    {"<EOT>", false},
+    {"<EOT>", true},
     {"<|EOT|>", false},
     {"<|END_OF_TURN_TOKEN|>", false},
     {"<\xEF\xBD\x9C"

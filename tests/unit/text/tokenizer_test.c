@@ -246,6 +246,128 @@ static void a_bad_json_file_gets_words(void **state)
     }
 }
 
+/* Encodes and decodes with a tokenizer that should not be: nothing may break, whatever comes out. */
+static void exercise(const tokenizer *t)
+{
+    static const char text[] =
+        "Hello abc, 123 <s>the</s> <|im_end|> \xE8\xAA\x9E\xF0\x9F\x98\x80 a\xCC\x81  \n\n\xFFx \xE2\x96\x81 a";
+    token_list ids = {0};
+    buf out = {0};
+    error err = {""};
+    unsigned flags = TOKENIZE_SPECIALS | TOKENIZE_BOS_EOS;
+    status st = tokenizer_encode(t, span_of(text, sizeof text - 1), flags, &ids, &err);
+    assert_true(st == OK || err.text[0]);
+    for (size_t i = 0; i < ids.count; i++)
+        assert_true(ids.ids[i] >= 0 && (uint32_t)ids.ids[i] < tokenizer_vocab_size(t));
+    tokenizer_decode(t, ids.ids, ids.count, true, &out);
+    assert_int_equal(utf8_valid_prefix(buf_span(&out)), out.size);
+    token_list_free(&ids);
+    buf_free(&out);
+}
+
+static void mutate(buf *bytes, rng *r)
+{
+    static const char likely[] = "\"{}[]:,0129-\\u.tfn";
+    for (uint64_t n = 1 + rng_below(r, 2); n > 0 && bytes->size; n--) {
+        size_t at = rng_below(r, bytes->size), size = 1 + rng_below(r, 20);
+        size = at + size > bytes->size ? bytes->size - at : size;
+        switch (rng_below(r, 4)) {
+        case 0:
+            bytes->data[at] = (char)rng_next(r);
+            break;
+        case 1:
+            bytes->data[at] = likely[rng_below(r, sizeof likely - 1)];
+            break;
+        case 2: /* one stretch over another */
+            memmove(bytes->data + at, bytes->data + rng_below(r, bytes->size - size + 1), size);
+            break;
+        default: /* leave out */
+            memmove(bytes->data + at, bytes->data + at + size, bytes->size - at - size);
+            bytes->size -= size;
+        }
+    }
+}
+
+static void mutated_json_files_load_or_are_refused_with_words(void **state)
+{
+    (void)state;
+    json_t *root = load_vectors(), *file;
+    size_t i, loaded = 0, refused = 0;
+    rng r = {5};
+    json_array_foreach(json_object_get(root, "small"), i, file)
+    {
+        for (int round = 0; round < 100; round++) {
+            buf bytes = {0};
+            error err = {""};
+            tokenizer *t = NULL;
+            span whole = json_span(json_object_get(file, "json"));
+            buf_append(&bytes, whole.data, whole.size);
+            mutate(&bytes, &r);
+            if (tokenizer_create_json(&t, buf_span(&bytes), span_from(""), &err) == OK) {
+                exercise(t);
+                loaded++;
+            } else {
+                assert_true(!t && err.text[0]);
+                refused++;
+            }
+            tokenizer_destroy(t);
+            buf_free(&bytes);
+        }
+    }
+    json_decref(root);
+    print_message("%zu loaded, %zu refused\n", loaded, refused);
+    assert_true(loaded > 30 && refused > 30);
+}
+
+static void mutated_vocabularies_load_or_are_refused_with_words(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"gpt2", "llama", "gpt2", "llama", "bert"};
+    static const char *const odd[] = {"",     " ",      "\xFF",   "\xE2\x96", "a  b",
+                                      " a b", "<0xZZ>", "<0x41>", "</s>",     "\xE2\x96\x81\xE2\x96\x81"};
+    little_vocab *l = malloc(sizeof *l);
+    size_t loaded = 0, refused = 0;
+    rng r = {6};
+    for (int round = 0; round < 1500; round++) {
+        tokenizer *t = NULL;
+        error err = {""};
+        little_fill(l, "gpt-2");
+        l->spec.model = span_from(models[rng_below(&r, 5)]);
+        l->spec.add_space_prefix = rng_below(&r, 2);
+        for (uint64_t n = rng_below(&r, 5); n > 0; n--) {
+            size_t at = rng_below(&r, LITTLE_COUNT);
+            switch (rng_below(&r, 5)) {
+            case 0:
+                l->types[at] = (int32_t)rng_below(&r, 9) - 1;
+                break;
+            case 1:
+                l->tokens[at] = span_from(odd[rng_below(&r, 10)]);
+                l->types[at] = (int32_t)rng_below(&r, 7);
+                break;
+            case 2:
+                l->merges[rng_below(&r, 6)] = span_from(odd[rng_below(&r, 10)]);
+                break;
+            case 3:
+                l->spec.eos = (token_id)rng_below(&r, LITTLE_COUNT + 20) - 10;
+                break;
+            default:
+                l->spec.unknown = (token_id)rng_below(&r, LITTLE_COUNT) - 1;
+            }
+        }
+        if (tokenizer_create(&t, &l->spec, &err) == OK) {
+            exercise(t);
+            loaded++;
+        } else {
+            assert_true(!t && err.text[0]);
+            refused++;
+        }
+        tokenizer_destroy(t);
+    }
+    free(l);
+    print_message("%zu loaded, %zu refused\n", loaded, refused);
+    assert_true(loaded > 30 && refused > 30);
+}
+
 static void a_pattern_that_backtracks_without_end_is_stopped(void **state)
 {
     (void)state;
@@ -477,6 +599,8 @@ int main(void)
         cmocka_unit_test(bos_is_added_only_when_asked_for),
         cmocka_unit_test(an_unknown_pre_tokenizer_is_named),
         cmocka_unit_test(a_bad_json_file_gets_words),
+        cmocka_unit_test(mutated_json_files_load_or_are_refused_with_words),
+        cmocka_unit_test(mutated_vocabularies_load_or_are_refused_with_words),
         cmocka_unit_test(a_pattern_that_backtracks_without_end_is_stopped),
         cmocka_unit_test(patterns_keep_their_meaning),
         cmocka_unit_test(ill_formed_parts_become_one_replacement_each),
