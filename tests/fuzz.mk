@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 600
 
 $(BUILD)/bin/%_fuzz: tests/fuzz/%_fuzz.c $(BUILD)/libheadway.a $(BUILD)/flags
 	@mkdir -p $(@D); echo "FUZZ-CC $<"; \
-	$(CC) $(ALL_CFLAGS) -Itests -fsanitize=fuzzer -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(TEST_FLAGS) -fsanitize=fuzzer -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
 
 .PHONY: fuzz fuzz-build fuzz-run
 fuzz: # every fuzz target for FUZZ_SECONDS=600 each; FUZZ=http runs those whose name holds "http"
