@@ -77,7 +77,7 @@ model: # the default model, into the cache folder
 
 # A make of its own after `packages`: what pkg-config says is read when make starts.
 serve: packages # build, fetch the default model, serve it: MODEL=file.gguf PORT=8080 HOST=127.0.0.1 FLAGS="--ctx 4096"
-	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@$(MAKE) -s --no-print-directory -j$(JOBS) all
 	@model="$(MODEL)"; [ -n "$$model" ] || model=$$(tools/fetch_model.sh) || exit 1; \
 	exec $(BUILD)/headway serve --model "$$model" --host $(HOST) --port $(PORT) $(FLAGS)
 
