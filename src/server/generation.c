@@ -299,12 +299,15 @@ static void write_rate(buf *out, const char *name, uint32_t count, uint64_t us)
                name, count ? ms / count : 0.0, name, us ? count * 1e6 / (double)us : 0.0);
 }
 
+/* While it runs, the durations as seen from here. */
 static void write_timings(buf *out, const generation *g)
 {
+    uint64_t prompt_us = g->done ? g->prefill_us : g->first_us - g->exchange->arrived_us;
+    uint64_t predicted_us = g->done ? g->decode_us : g->last_us - g->first_us;
     buf_printf(out, "\"timings\":{\"cache_n\":%u,", g->cached);
-    write_rate(out, "prompt", g->prompt_tokens - g->cached, g->prefill_us);
+    write_rate(out, "prompt", g->prompt_tokens - g->cached, prompt_us);
     buf_byte(out, ',');
-    write_rate(out, "predicted", g->tokens, g->decode_us);
+    write_rate(out, "predicted", g->tokens, predicted_us);
     buf_byte(out, '}');
 }
 
@@ -322,7 +325,7 @@ static void write_chunk(exchange *x, generation *g, const char *finish)
     } else if (x->plan.include_usage) {
         buf_text(&frame, ",\"usage\":null");
     }
-    if (finish && x->count == 1) {
+    if (x->count == 1 && (finish || x->plan.timings)) {
         buf_byte(&frame, ',');
         write_timings(&frame, g);
     }

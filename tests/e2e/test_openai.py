@@ -219,6 +219,14 @@ def test_ignore_eos_and_max_tokens(sim):
     assert sim.chat(n_predict=3).json()["usage"]["completion_tokens"] == 3
 
 
+def test_timings_at_the_end_or_with_every_chunk(sim):
+    for each, least in ((False, 1), (True, 5)):
+        body = {"prompt": "x", "stream": True, "max_tokens": 5, "timings_per_token": each}
+        with sim.http.stream("POST", "/v1/completions", json=body) as r:
+            timings = [e["timings"] for e in events(r.iter_lines()) if isinstance(e, dict) and "timings" in e]
+        assert len(timings) >= least and timings[-1]["predicted_n"] == 5 and timings[-1]["prompt_n"] == 1
+
+
 def test_metrics_are_prometheus_text(sim):
     sim.chat()
     r = sim.http.get("/metrics")
