@@ -31,6 +31,7 @@ struct connection {
     uint64_t since_us;    /* of the current state's deadline */
     uint64_t progress_us; /* last time the kernel took bytes */
     size_t queue_seen;
+    size_t body_counted; /* of net->body_bytes */
     void *exchange;
     bool dirty, reading, processing, close_after, streaming, chunked_output, congested, shutting, wants_room;
 };
@@ -42,6 +43,7 @@ struct network {
     uv_timer_t sweeper;
     connection *first, *dirty;
     network_counts counts;
+    size_t body_bytes; /* of all requests being read or answered */
     bool closing, no_keep_alive;
     int port;
     time_t date_second;
@@ -104,6 +106,7 @@ static void forget(connection *c)
             break;
         }
     n->counts.open--;
+    n->body_bytes -= c->body_counted;
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -167,6 +170,8 @@ static void finish_answer(connection *c)
     c->streaming = c->wants_room = false;
     c->since_us = clock_now_us();
     buf_free(&c->body);
+    c->net->body_bytes -= c->body_counted;
+    c->body_counted = 0;
     if (body_unread)
         c->close_after = true;
     c->state = c->close_after ? LINGER : READ_HEAD;
@@ -335,7 +340,8 @@ static void refuse(connection *c, int status, const char *reason)
         c->net->config.ops->gone(c->net->config.context, c);
         c->exchange = NULL;
     }
-    connection_respond(c, status, "application/json", (span){0}, buf_span(&body));
+    span retry = status == 503 ? span_from("Retry-After: 5\r\n") : (span){0};
+    connection_respond(c, status, "application/json", retry, buf_span(&body));
     c->state = LINGER;
     buf_free(&body);
 }
@@ -400,10 +406,12 @@ static size_t take_body(connection *c, const char *data, size_t size)
                 buf_append(&c->body, payload.data, payload.size);
         }
     }
+    c->net->body_bytes += c->body.size - c->body_counted;
+    c->body_counted = c->body.size;
     if (result == HTTP_BAD)
         refuse(c, 400, "the chunked body is malformed");
-    else if (c->body.failed)
-        refuse(c, 413, "out of memory for the request body");
+    else if (c->body.failed || c->net->body_bytes > BODIES_AT_ONCE * c->net->config.body_max)
+        refuse(c, 503, "too many large requests at once");
     else if (result == HTTP_DONE)
         start_answer(c);
     return used;

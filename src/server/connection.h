@@ -36,7 +36,13 @@ typedef struct {
     uint64_t head_us, idle_us, stall_us; /* deadlines; 0: 10 s, 120 s, 30 s */
 } network_config;
 
-enum { OUTPUT_HIGH = 65536, OUTPUT_LOW = 16384, PIPELINE_MAX = 65536, BODY_RATE_MIN = 4096 /* bytes/s */ };
+enum {
+    OUTPUT_HIGH = 65536,
+    OUTPUT_LOW = 16384,
+    PIPELINE_MAX = 65536,
+    BODY_RATE_MIN = 4096, /* bytes/s */
+    BODIES_AT_ONCE = 8,   /* bodies of the largest size held at once, by all clients together; above: 503 */
+};
 
 status network_open(network **out, uv_loop_t *loop, const network_config *config, error *err); /* binds */
 status network_listen(network *n, error *err);

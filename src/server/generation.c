@@ -315,6 +315,7 @@ static void write_timings(buf *out, const generation *g)
 static void write_chunk(exchange *x, generation *g, const char *finish)
 {
     buf frame = {0};
+    buf_reserve(&frame, x->prefix.size + g->text.size + 200);
     buf_text(&frame, "data: ");
     buf_append(&frame, x->prefix.data, x->prefix.size);
     x->route->format->chunk_choice(&frame, x, g, finish ? (span){0} : buf_span(&g->text), finish);
