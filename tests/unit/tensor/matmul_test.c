@@ -223,6 +223,52 @@ static void every_type_and_table_is_close_to_doubles(void **state)
     }
 }
 
+/* Every code and every activation at its end: the largest integer sums there are. */
+static void largest_codes_do_not_saturate(void **state)
+{
+    (void)state;
+    enum { N = 16, COLS = 512, ROWS = 4 };
+    const char *names[TABLES_MAX];
+    uint32_t count = tables(names);
+    for (uint32_t t = 0; t < count; t++) {
+        backend *b = open_table(names[t], 1);
+        for (uint32_t i = 0; i < TYPE_COUNT; i++) {
+            for (int fill = 0; fill < 3; fill++) {
+                matrix m = matrix_make(TYPES[i], N, COLS);
+                const dtype_info *info = dtype_get(TYPES[i]);
+                if (is_float(TYPES[i]))
+                    fill = 3; /* nothing to fill, once */
+                for (uint32_t k = 0; k < N * m.row_bytes && fill < 3; k++) {
+                    uint32_t at = k % info->block_bytes;
+                    bool is_scale = at < 4 || (info->block_bytes > 40 && at >= 80 && at < 84) || at == 108 ||
+                                    at == 109 || at >= 208; /* where one of the types has a half float */
+                    m.raw[k] = is_scale ? m.raw[k] : fill == 0 ? 0xff : fill == 1 ? 0x80 : 0x7f;
+                }
+                float x[ROWS * COLS], out[ROWS * N];
+                for (uint32_t k = 0; k < ROWS * COLS; k++)
+                    x[k] = k / COLS % 2 ? -1.0f : 1.0f;
+                for (uint32_t r = 0; r < N; r++)
+                    quant_dequantize_row(TYPES[i], m.raw + r * m.row_bytes, m.values + (size_t)r * COLS, COLS);
+                weight *w = weight_on(b, &m);
+                multiply(b, w, &m, x, ROWS, out);
+                for (uint32_t r = 0; r < ROWS; r++)
+                    for (uint32_t n = 0; n < N; n++) {
+                        double want = 0, size = 0;
+                        for (uint32_t k = 0; k < COLS; k++) {
+                            want += (double)m.values[n * COLS + k] * x[r * COLS + k];
+                            size += fabs((double)m.values[n * COLS + k]);
+                        }
+                        if (!(fabs(out[r * N + n] - want) <= 4e-6 * size + 1e-30))
+                            fail_msg("%s %s: %g, expected %g", names[t], info->name, (double)out[r * N + n], want);
+                    }
+                b->ops->weight_destroy(b, w);
+                matrix_free(&m);
+            }
+        }
+        b->ops->close(b);
+    }
+}
+
 static void check_same_bits(const char *name, dtype type)
 {
     enum { N = 53, ROWS = 70 };
@@ -371,6 +417,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_table_is_close_to_doubles),
+        cmocka_unit_test(largest_codes_do_not_saturate),
         cmocka_unit_test(reads_rows_back_exactly),
         cmocka_unit_test(targets_add_bias_then_the_old_value),
         cmocka_unit_test(refuses_unknown_kernels_and_shapes),
