@@ -130,7 +130,7 @@ FILTER(default_value)
 FILTER(indent)
 {
     (void)args;
-    jinja_string *s = jinja_to_string(r, v);
+    jinja_string *s = jinja_arg_str(r, v, "text to indent");
     jinja_string *blanks;
     if (jinja_given(a[0]) && a[0].type == V_STRING)
         blanks = a[0].string;
@@ -162,7 +162,7 @@ FILTER(indent)
 FILTER(truncate)
 {
     (void)args;
-    jinja_string *s = jinja_to_string(r, v);
+    jinja_string *s = jinja_arg_str(r, v, "text to truncate");
     int64_t length = jinja_arg_int(r, a[0], 255, "length"), leeway = jinja_arg_int(r, a[3], 5, "leeway");
     jinja_string *end =
         jinja_given(a[2]) ? jinja_to_string(r, a[2]) : jinja_string_borrow(&r->arena, span_of("...", 3), true);
@@ -359,8 +359,8 @@ FILTER(round_number)
         double scale = pow(10, (double)precision);
         return jinja_float((up ? ceil(d * scale) : floor(d * scale)) / scale);
     }
-    if ((v.type == V_INT || v.type == V_BIG) && precision >= 0)
-        return v;
+    if (v.type != V_FLOAT && precision >= 0)
+        return v.type == V_BOOL ? jinja_int(v.boolean) : v;
     if (precision < 0) {
         double scale = pow(10, (double)-precision);
         double rounded = nearbyint(d / scale) * scale;

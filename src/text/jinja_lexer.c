@@ -155,7 +155,8 @@ static void lex_comment(lexer *l)
         advance(l, end);
         return;
     }
-    jinja_syntax_error(l->arena, l->line, "Missing end of comment tag");
+    if (l->at < l->size) /* jinja2 lets "{#" end a template */
+        jinja_syntax_error(l->arena, l->line, "Missing end of comment tag");
 }
 
 static int digit_value(char c)

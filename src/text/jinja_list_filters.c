@@ -354,6 +354,8 @@ FILTER(map)
     jinja_list *items = items_or_none(r, v), *out = jinja_list_new(r, LIST_GENERATOR, items->count);
     const jinja_function *f = NULL;
     jinja_args rest = {0};
+    if (!items->count)
+        return jinja_of_list(out);
     if (args->count || !named(args, "attribute")) {
         if (!args->count)
             jinja_fail(r, "map requires a filter argument");
@@ -377,6 +379,8 @@ static jinja_value choose(jinja_render *r, jinja_value v, const jinja_args *args
 {
     jinja_list *items = items_or_none(r, v), *out = jinja_list_new(r, LIST_GENERATOR, 0);
     uint32_t at = by_attribute ? 1 : 0;
+    if (!items->count)
+        return jinja_of_list(out);
     if (args->count < at)
         jinja_fail(r, "Missing parameter for attribute name");
     const jinja_function *test = NULL;

@@ -294,7 +294,7 @@ static jinja_node *parse_subscript(jinja_parser *p, jinja_node *subject)
         jinja_node *tuple = jinja_node_new(p, NODE_TUPLE, token->line);
         jinja_node_list items = {0};
         jinja_node_push(p, &items, node->b);
-        while (jinja_skip(p, TOK_COMMA) && !jinja_at(p, TOK_RBRACKET))
+        while (jinja_skip(p, TOK_COMMA))
             jinja_node_push(p, &items, jinja_parse_expression(p, true));
         jinja_set_items(tuple, &items);
         node->b = tuple;

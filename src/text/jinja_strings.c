@@ -153,7 +153,7 @@ jinja_string *jinja_join(jinja_render *r, const jinja_string *separator, jinja_l
     jinja_build(&b, r);
     for (size_t i = 0; i < items->count; i++) {
         jinja_charge(r, 1);
-        if (only_strings && items->items[i].type != V_STRING)
+        if (only_strings && !separator->markup && items->items[i].type != V_STRING)
             jinja_fail(r, "sequence item %zu: expected str instance, %s found", i, jinja_type_name(items->items[i]));
         if (i)
             jinja_put_string(&b, separator);

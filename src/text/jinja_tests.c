@@ -1,5 +1,8 @@
 /* text/jinja_tests.c: the tests behind `is`. */
+#include <math.h>
+
 #include "text/jinja_eval.h"
+#include "text/jinja_lexer.h"
 
 #define TEST(name) static jinja_value is_##name(jinja_render *r, jinja_value v, jinja_value *a, const jinja_args *args)
 #define PLAIN_TEST(name, condition)                                                                                    \
@@ -53,35 +56,30 @@ TEST(sameas)
     return jinja_bool(v.string == a[0].string);
 }
 
-static int64_t integer_of(jinja_render *r, jinja_value v)
+/* v % by, of any numbers. */
+static double remainder_of(jinja_render *r, jinja_value v, jinja_value by)
 {
-    int64_t i;
-    if (v.type == V_UNDEFINED)
-        jinja_undefined_error(r, v);
-    if (!jinja_integer(v, &i))
-        jinja_fail(r, "an integer is wanted, not '%s'", jinja_type_name(v));
-    return i;
+    double out;
+    jinja_value rest = jinja_binary(r, TOK_MOD, v, by);
+    return jinja_number(rest, &out) ? out : NAN; /* text % x is text, which is no remainder */
 }
 
 TEST(even)
 {
     (void)a, (void)args;
-    return jinja_bool(integer_of(r, v) % 2 == 0);
+    return jinja_bool(remainder_of(r, v, jinja_int(2)) == 0);
 }
 
 TEST(odd)
 {
     (void)a, (void)args;
-    return jinja_bool(integer_of(r, v) % 2 != 0);
+    return jinja_bool(remainder_of(r, v, jinja_int(2)) == 1);
 }
 
 TEST(divisibleby)
 {
     (void)args;
-    int64_t by = integer_of(r, a[0]);
-    if (!by)
-        jinja_fail(r, "integer modulo by zero");
-    return jinja_bool(by == -1 || integer_of(r, v) % by == 0);
+    return jinja_bool(remainder_of(r, v, a[0]) == 0);
 }
 
 static jinja_value ask(jinja_render *r, jinja_value v, const char *method)

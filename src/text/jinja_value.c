@@ -405,7 +405,9 @@ static jinja_list *characters(jinja_render *r, jinja_string *s)
     for (size_t i = 0; i < s->text.size; i += used) {
         jinja_charge(r, 1);
         jinja_decode(s->text.data + i, s->text.size - i, &used);
-        jinja_list_push(r, list, jinja_of_string(jinja_string_sub(&r->arena, s, i, used)));
+        jinja_string *character = jinja_string_sub(&r->arena, s, i, used);
+        character->markup = false; /* iteration gives plain text */
+        jinja_list_push(r, list, jinja_of_string(character));
     }
     return list;
 }

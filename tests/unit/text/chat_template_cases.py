@@ -7,6 +7,7 @@ lstrip_blocks, loop controls, a `generation` tag, json.dumps as tojson, raise_ex
 A template that prints an object's address cannot be a case. Changing a list in place, which the sandbox
 refuses and this engine allows, is tested in chat_template_test.c instead.
 """
+import copy
 import datetime
 import json
 import pathlib
@@ -270,6 +271,8 @@ CASES = {
     ),
     "is_true_false": "{{ 1 is true }} {{ true is true }} {{ 0 is false }} {{ false is false }}",
     "is_even": "{{ 2 is even }} {{ 3 is odd }} {{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }}",
+    "is_even_float": "{{ 2.0 is even }} {{ 2.5 is odd }} {{ true is odd }} {{ 7.5 is divisibleby 2.5 }}",
+    "is_even_text": "{{ s is even }}",
     "is_compare": (
         "{{ 1 is eq 1 }} {{ 1 is ne 2 }} {{ 1 is lt 2 }} {{ 3 is ge(3) }} {{ 1 is in [1] }} {{ 'a' is "
         "equalto 'a' }}"
@@ -394,8 +397,12 @@ CASES = {
         "{{ -5 | abs }} {{ 2.5 | round }} {{ 3.5 | round }} {{ 2.675 | round(2) }} {{ 2.1 | "
         "round(method='ceil') }} {{ 2.9 | round(0, 'floor') }} {{ 42 | round }} {{ 1234.5 | round(-2) }}"
     ),
+    "round_bool": "{{ true | round }} {{ [7 | round(1), 7.0 | round(1)] }}",
+    "map_of_nothing": "{{ [] | map('nope') | list }} {{ nothing | select('nope') | list }}",
+    "indent_of_list": "{{ words | indent }}",
     "escape": "{{ html | e }} {{ html | escape | escape }} {{ html | safe | forceescape }}",
     "safe_add": "{{ ('<b>' | safe) + html }} {{ html + ('<b>' | safe) }} {{ '<b>' | safe ~ html }}",
+    "safe_characters": "{{ ('<a>' | safe) | list }} {{ ('&' | safe).join([missing, 1, '<']) }}",
     "safe_methods": (
         "{{ ('<a>' | safe).replace('a', '<') }} {{ ('%s' | safe) % html }} {{ ('<a>' | safe)[1:] + '<' }} {{ "
         "('a,b' | safe).split(',')[0] + '<' }} {{ ['<a>' | safe] }}"
@@ -515,6 +522,8 @@ CASES = {
     "error_unclosed_variable": "{{ n",
     "error_unclosed_comment": "{# x",
     "error_unclosed_string": "{{ 'x }}",
+    "comment_at_the_end": "x{#",
+    "error_item_comma": "{{ d[1,] }}",
     "error_bad_bracket": "{{ (1] }}",
     "error_stray_end": "{% endif %}",
     "error_bad_target": "{% set 1 = 2 %}",
@@ -563,7 +572,7 @@ def environment():
 
 def result(env, template):
     try:
-        return {"output": env.from_string(template).render(**DATA)}
+        return {"output": env.from_string(template).render(**copy.deepcopy(DATA))}
     except Exception as problem:  # pylint: disable=broad-except
         return {"error": str(problem), "kind": type(problem).__name__}
 
