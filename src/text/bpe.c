@@ -3,6 +3,7 @@
  * the token and not on the pair, is what the reference does, and a few ids depend on it. */
 #include "text/bpe.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "text/tokenizer_utf8.h"
@@ -83,12 +84,16 @@ static uint32_t pair_hash(token_id left, token_id right)
     return (uint32_t)(key * 0x9E3779B97F4A7C15u >> 32);
 }
 
-static bpe_pair *pair_slot(const bpe_model *m, token_id left, token_id right)
+static uint32_t *pair_slot(const bpe_model *m, token_id left, token_id right)
 {
     uint32_t at = pair_hash(left, right) & m->pair_mask;
-    while (m->pairs[at].id >= 0 && (m->pairs[at].left != left || m->pairs[at].right != right))
+    while (m->pair_slots[at]) {
+        const bpe_pair *p = &m->pairs[m->pair_slots[at] - 1];
+        if (p->left == left && p->right == right)
+            break;
         at = (at + 1) & m->pair_mask;
-    return &m->pairs[at];
+    }
+    return &m->pair_slots[at];
 }
 
 /* The merge of symbols `at` and its next, or false. */
@@ -104,10 +109,10 @@ static bool pair_at(const bpe_model *m, span piece, const bpe_symbol *symbols, u
         *out = (bpe_candidate){(uint64_t)m->order[id] << 20 | (TOKEN_TEXT_MAX - l->size), at, id};
         return true;
     }
-    const bpe_pair *p = pair_slot(m, l->id, r->id);
-    if (p->id < 0)
+    uint32_t slot = *pair_slot(m, l->id, r->id);
+    if (!slot)
         return false;
-    *out = (bpe_candidate){p->rank, at, p->id};
+    *out = (bpe_candidate){slot - 1, at, m->pairs[slot - 1].id};
     return true;
 }
 
@@ -130,8 +135,10 @@ void bpe_model_init(bpe_model *m, const vocab *v)
 void bpe_model_free(bpe_model *m)
 {
     free(m->pairs);
+    free(m->pair_slots);
     free(m->order);
     m->pairs = NULL;
+    m->pair_slots = NULL;
     m->order = NULL;
 }
 
@@ -140,14 +147,14 @@ status bpe_model_reserve(bpe_model *m, size_t merge_count, error *err)
     if (merge_count > BPE_MERGES_MAX)
         return error_set(err, ERR_INVALID, "%zu merges: at most %d are supported", merge_count, BPE_MERGES_MAX);
     uint32_t slots = 16;
-    while (slots < merge_count * 2)
+    while ((uint64_t)slots * 3 < (uint64_t)merge_count * 4)
         slots *= 2;
-    m->pairs = malloc(slots * sizeof *m->pairs);
-    if (!m->pairs)
+    m->pairs = malloc((merge_count ? merge_count : 1) * sizeof *m->pairs);
+    m->pair_slots = calloc(slots, sizeof *m->pair_slots);
+    if (!m->pairs || !m->pair_slots)
         return error_set(err, ERR_MEMORY, "out of memory for %zu merges", merge_count);
-    for (uint32_t i = 0; i < slots; i++)
-        m->pairs[i] = (bpe_pair){-1, -1, -1, 0};
     m->pair_mask = slots - 1;
+    m->pair_capacity = (uint32_t)merge_count;
     return OK;
 }
 
@@ -174,7 +181,10 @@ status bpe_model_add(bpe_model *m, span left, span right, uint32_t rank, error *
                          l < 0   ? "the left part"
                          : r < 0 ? "the right part"
                                  : "the result");
-    *pair_slot(m, l, r) = (bpe_pair){l, r, made, rank};
+    assert(rank < m->pair_capacity);
+    uint32_t *slot = pair_slot(m, l, r);
+    m->pairs[rank] = (bpe_pair){l, r, made};
+    *slot = rank + 1;
     return OK;
 }
 

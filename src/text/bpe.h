@@ -11,14 +11,14 @@
 enum { BPE_QUICK_CODES = 0x400, BPE_MERGES_MAX = 1 << 24, SPM_JOINERS_MAX = 16 };
 
 typedef struct {
-    token_id left, right, id; /* id -1: a free slot */
-    uint32_t rank;
+    token_id left, right, id; /* lies at the index of its rank */
 } bpe_pair;
 
 typedef struct {
-    const vocab *vocab; /* borrowed */
-    bpe_pair *pairs;    /* open addressing; NULL for SentencePiece */
-    uint32_t pair_mask;
+    const vocab *vocab;   /* borrowed */
+    bpe_pair *pairs;      /* by rank; NULL for SentencePiece */
+    uint32_t *pair_slots; /* open addressing: rank + 1; 0: free */
+    uint32_t pair_mask, pair_capacity;
     uint32_t *order;    /* SentencePiece: by id, which merged token comes first; UINT32_MAX: never made by a merge */
     bool ignore_merges; /* a piece that is a token is that token */
     bool byte_fallback, fuse_unknown;
@@ -34,8 +34,8 @@ typedef struct {
 void bpe_model_init(bpe_model *m, const vocab *v);
 void bpe_model_free(bpe_model *m);
 
-/* Pairs in order of rank; a later duplicate replaces an earlier one. ERR_INVALID: a part or the result is not in the
- * vocabulary. */
+/* Each rank below merge_count at most once; a later duplicate of a pair replaces an earlier one. ERR_INVALID: a part or
+ * the result is not in the vocabulary. */
 status bpe_model_reserve(bpe_model *m, size_t merge_count, error *err);
 status bpe_model_add(bpe_model *m, span left, span right, uint32_t rank, error *err);
 

@@ -27,13 +27,15 @@ status vocab_set(vocab *v, token_id id, span text, token_type type, bool model, 
     if (e->present) {
         if (!span_equal(vocab_text(v, id), text))
             return error_set(err, ERR_INVALID, "token id %d has two texts, \"%.*s\" and \"%.*s\"", id,
-                             (int)(e->size > 64 ? 64 : e->size), v->texts.data + e->offset,
+                             e->size > 64 ? 64 : (int)e->size, v->texts.data + e->offset,
                              (int)(text.size > 64 ? 64 : text.size), text.data);
-        e->type = (uint8_t)type;
+        e->type = type;
         e->model |= model;
         return OK;
     }
-    *e = (vocab_entry){v->texts.size, (uint32_t)text.size, (uint8_t)type, model, false, true};
+    if (v->texts.size > UINT32_MAX - TOKEN_TEXT_MAX)
+        return error_set(err, ERR_LIMIT, "the texts of the vocabulary have over 4 GB");
+    *e = (vocab_entry){(uint32_t)v->texts.size, (uint32_t)text.size, type, model, true};
     buf_append(&v->texts, text.data, text.size);
     return v->texts.failed ? error_set(err, ERR_MEMORY, "out of memory for the vocabulary") : OK;
 }
@@ -49,7 +51,7 @@ static uint32_t slot_of(const vocab *v, const uint32_t *slots, span text)
 status vocab_index(vocab *v, error *err)
 {
     uint32_t slots = 16;
-    while (slots < v->count * 2)
+    while ((uint64_t)slots * 3 < (uint64_t)v->count * 4)
         slots *= 2;
     v->slot_mask = slots - 1;
     v->all_slots = calloc(slots, sizeof *v->all_slots);

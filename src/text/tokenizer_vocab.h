@@ -10,12 +10,11 @@
 enum { VOCAB_MAX = 1 << 24, TOKEN_TEXT_MAX = 1 << 16 }; /* ids; bytes of one text */
 
 typedef struct {
-    size_t offset;
-    uint32_t size;
-    uint8_t type; /* token_type */
-    bool model;   /* merges may produce it: it is in the BPE vocabulary proper */
-    bool added;   /* is searched in the text before anything else */
-    bool present;
+    uint32_t offset;
+    uint32_t size : 20;
+    uint32_t type : 3;  /* token_type */
+    uint32_t model : 1; /* merges may produce it: it is in the BPE vocabulary proper */
+    uint32_t present : 1;
 } vocab_entry;
 
 typedef struct {
