@@ -34,7 +34,8 @@ endif
 
 $(BUILD)/obj/tensor/cpu/%.o $(BUILD)/obj/tensor/quant%.o: OPT := $(KERNEL_OPT)
 $(BUILD)/obj/tensor/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c $(VECTOR_OPT)
-$(BUILD)/obj/tensor/cpu/avx512/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c -mfma $(VECTOR_OPT)
+$(BUILD)/obj/tensor/cpu/avx512/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c \
+    -mfma $(VECTOR_OPT)
 $(BUILD)/obj/tensor/cpu/neon/%.o: ISA := -march=armv8.2-a+dotprod+fp16
 $(BUILD)/obj/cli/main.o: ISA := -DHEADWAY_VERSION='"$(VERSION)"'
 

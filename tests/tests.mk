@@ -16,7 +16,8 @@ $(BUILD)/libcommands.a: $(COMMAND_OBJECTS) $(BUILD)/files
 
 $(BUILD)/unit/cli/%: tests/unit/cli/%.c $(BUILD)/libheadway.a $(BUILD)/libcommands.a $(BUILD)/flags
 	@mkdir -p $(@D); echo "TEST-CC $<"; \
-	$(CC) $(ALL_CFLAGS) $(TEST_FLAGS) -o $@ $< $(BUILD)/libcommands.a $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(TEST_FLAGS) -o $@ $< $(BUILD)/libcommands.a $(BUILD)/libheadway.a $(LDFLAGS) $(CMOCKA_LIBS) \
+	    $(LIBS)
 
 -include $(UNIT_BINS:=.d)
 
@@ -29,9 +30,11 @@ unit: $(UNIT_BINS) # the unit tests; UNIT=text runs those whose path holds "text
 	    echo "RUN $$t"; ran=$$((ran + 1)); $$t || bad="$$bad $$t"; done; \
 	[ -z "$$bad" ] || { echo "unit: failed:$$bad"; exit 1; }; echo "unit: $$ran programs passed"
 
-# One build under the address and undefined-behaviour sanitizers serves the unit tests and the fuzz targets. The unrolled vector
-# kernels go without the second: their pointer arithmetic costs the compiler minutes, and the tables' tests are exact anyway.
-SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 VECTOR_OPT=-fno-sanitize=undefined \
+# One build under the address and undefined-behaviour sanitizers serves the unit tests and the fuzz targets. The unrolled
+# vector kernels go without the second: their pointer arithmetic costs the compiler minutes, and the tables' tests are
+# exact anyway.
+SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 \
+    VECTOR_OPT=-fno-sanitize=undefined \
     EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
     LDFLAGS="-fsanitize=address,undefined"
 asan: # the unit tests under the address and undefined-behaviour sanitizers
@@ -64,10 +67,12 @@ test-arm64: # the tensor tests, cross-compiled, under qemu
 tidy: # the house rules: include arrows, lengths, format, banned calls
 	@python3 tools/tidy.py
 
-# llama.cpp is built from source here, so that it is as native as we are: minutes, once. BENCH_PYTHON=… names one that has it.
+# llama.cpp is built from source here, so that it is as native as we are: minutes, once. BENCH_PYTHON=… names a Python
+# that has it.
 BENCH_FLAGS ?=
 bench: all model # the README's table beside llama.cpp, as text and as build/bench/peers.json; BENCH_FLAGS="--rounds 5"
-	@python=$(BENCH_PYTHON); if [ -z "$$python" ]; then tools/test.sh bench-venv || exit 1; python=$(BUILD)/venv-bench/bin/python; fi; \
+	@python=$(BENCH_PYTHON); if [ -z "$$python" ]; then \
+	    tools/test.sh bench-venv || exit 1; python=$(BUILD)/venv-bench/bin/python; fi; \
 	mkdir -p $(BUILD)/bench && $$python tools/bench_peers.py $(BUILD)/headway $$python $(BUILD)/bench/peers.json $(BENCH_FLAGS)
 
 # Helper programs of the tests: tests/tools/NAME.c is build/tools/NAME.
@@ -77,7 +82,8 @@ $(BUILD)/tools/%: tests/tools/%.c $(BUILD)/libheadway.a $(BUILD)/flags
 # Measuring programs: tests/bench/NAME.c is build/bench/NAME.
 BENCH_TOOLS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
 $(BUILD)/bench/%: tests/bench/%.c $(BUILD)/libheadway.a $(BUILD)/flags
-	@mkdir -p $(@D); echo "BENCH-CC $<"; $(CC) $(ALL_CFLAGS) $(TEST_FLAGS) -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
+	@mkdir -p $(@D); echo "BENCH-CC $<"; \
+	$(CC) $(ALL_CFLAGS) $(TEST_FLAGS) -o $@ $< $(BUILD)/libheadway.a $(LDFLAGS) $(LIBS)
 .PHONY: test-tools bench-tools
 bench-tools: $(BENCH_TOOLS)
 test-tools: $(TEST_TOOLS)
