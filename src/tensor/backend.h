@@ -1,10 +1,10 @@
 /* tensor/backend.h: one device and the operations a model needs of it.
- * Ops are enqueued in order on the backend's queue by one thread (the engine's); `wait` returns when all have run. Buffers,
- * weights and KV caches are opaque: host code never dereferences them, it uploads and downloads. A CPU backend may run an op
- * before the call returns. All activations are f32, row-major (rows, stride).
- * Same bits: each output row depends only on its own inputs, its position and the model; never on the number of rows,
- * their order, the page ids or the thread count. So every reduction has a fixed order per row: K in blocks of 32 ascending for
- * matmul, KV in fixed splits of ATTEND_SPLIT absolute positions for attention. */
+ * Ops are enqueued in order on the backend's queue by one thread (the engine's); `wait` returns when all have run.
+ * Buffers, weights and KV caches are opaque: host code never dereferences them, it uploads and downloads. A CPU backend
+ * may run an op before the call returns. All activations are f32, row-major (rows, stride). Same bits: each output row
+ * depends only on its own inputs, its position and the model; never on the number of rows, their order, the page ids or
+ * the thread count. So every reduction has a fixed order per row: K in blocks of 32 ascending for matmul, KV in fixed
+ * splits of ATTEND_SPLIT absolute positions for attention. */
 #ifndef HEADWAY_TENSOR_BACKEND_H
 #define HEADWAY_TENSOR_BACKEND_H
 
@@ -25,14 +25,14 @@ typedef struct {
 } view;
 
 typedef struct {
-    const weight *w;  /* out[r][n] = sum_k w[n][k] * x[r][k] */
-    view out;         /* (rows, w.rows) */
+    const weight *w;    /* out[r][n] = sum_k w[n][k] * x[r][k] */
+    view out;           /* (rows, w.rows) */
     const buffer *bias; /* w.rows floats, or NULL */
-    bool add;         /* out += instead of out = (residual) */
+    bool add;           /* out += instead of out = (residual) */
 } matmul_target;
 
 typedef struct {
-    view x;           /* (rows, cols) */
+    view x; /* (rows, cols) */
     uint32_t rows;
     uint32_t target_count; /* 1..MATMUL_TARGETS_MAX, all with the same cols: x is quantized once */
     matmul_target targets[MATMUL_TARGETS_MAX];
@@ -42,29 +42,30 @@ typedef struct {
     const weight *table;
     const int32_t *ids; /* host memory, copied by the call; each < table.rows */
     uint32_t rows;
-    float scale;        /* multiplies the row; 1 for most */
-    view out;           /* (rows, cols) */
+    float scale; /* multiplies the row; 1 for most */
+    view out;    /* (rows, cols) */
 } get_rows_args;
 
 typedef struct {
-    view x, out;          /* (rows, groups * dim); may be the same */
+    view x, out;                /* (rows, groups * dim); may be the same */
     uint32_t rows, groups, dim; /* each group of dim floats is normalised alone (heads); groups 1 for a plain norm */
-    const buffer *weight; /* dim floats */
+    const buffer *weight;       /* dim floats */
     float eps;
 } rms_norm_args;
 
 typedef struct {
-    view x;               /* (rows, heads * head_dim), in place */
+    view x;                                 /* (rows, heads * head_dim), in place */
     uint32_t rows, heads, head_dim, rotary; /* the first `rotary` channels of each head turn */
-    bool interleaved;     /* pairs (2i, 2i+1), else (i, i + rotary/2) */
-    const float *inv_freq; /* host, rotary/2 floats, lives as long as the model */
-    float factor;         /* multiplies cos and sin (yarn); 1 for most */
-    const uint32_t *positions; /* host, rows, copied by the call */
+    bool interleaved;                       /* pairs (2i, 2i+1), else (i, i + rotary/2) */
+    const float *inv_freq;                  /* host, rotary/2 floats, lives as long as the model */
+    float factor;                           /* multiplies cos and sin (yarn); 1 for most */
+    const uint32_t *positions;              /* host, rows, copied by the call */
 } rope_args;
 
 typedef struct { /* consecutive rows of one sequence */
-    const uint32_t *pages; /* page of position p is pages[p / KV_PAGE_TOKENS]; host memory, valid until the op has run */
-    uint32_t position;     /* of the first row */
+    const uint32_t
+        *pages;        /* page of position p is pages[p / KV_PAGE_TOKENS]; host memory, valid until the op has run */
+    uint32_t position; /* of the first row */
     uint32_t row_start, row_count;
 } kv_segment;
 
@@ -105,12 +106,12 @@ typedef struct {
 } kv_cache_config;
 
 typedef struct {
-    uint32_t threads; /* 0: the machine's */
+    uint32_t threads;    /* 0: the machine's */
     const char *kernels; /* NULL: best; "generic", "avx2", "avx512", "neon" */
 } backend_config;
 
 typedef struct backend_ops {
-    const char *name; /* "cpu" */
+    const char *name;                                                    /* "cpu" */
     status (*buffer_create)(backend *self, size_t floats, buffer **out); /* zeroed */
     void (*buffer_destroy)(backend *self, buffer *b);                    /* NULL allowed */
     void (*upload)(backend *self, buffer *b, size_t offset, const float *src, size_t floats);
@@ -133,8 +134,8 @@ typedef struct backend_ops {
     void (*act_mul)(backend *self, const act_mul_args *a);
     void (*add)(backend *self, const add_args *a);
     void (*wait)(backend *self);
-    void (*step_begin)(backend *self); /* workers wake and spin between ops of a step */
-    void (*step_end)(backend *self);   /* workers sleep */
+    void (*step_begin)(backend *self);                /* workers wake and spin between ops of a step */
+    void (*step_end)(backend *self);                  /* workers sleep */
     double (*read_roof)(backend *self, size_t bytes); /* measured bytes/s of reading a buffer of that size */
     void (*close)(backend *self);
 } backend_ops;

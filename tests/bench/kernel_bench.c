@@ -1,6 +1,7 @@
 /* kernel_bench.c: how fast is each kernel here, and what share of the machine's roofs is that?
- * kernel_bench [table [threads [type]]]: for each type, 512 rows through the layer shapes of a small llama (GOP/s and the
- * tokens/s that its layers would give), and one row through enough matrices to leave the caches (GB/s, share of read_roof). */
+ * kernel_bench [table [threads [type]]]: for each type, 512 rows through the layer shapes of a small llama (GOP/s and
+ * the tokens/s that its layers would give), and one row through enough matrices to leave the caches (GB/s, share of
+ * read_roof). */
 #include "base/clock.h"
 #include "tensor/backend.h"
 #include "tensor/quant.h"
@@ -91,7 +92,8 @@ static void bench_type(const bench *t, dtype type)
     }
     t->b->ops->step_end(t->b);
     double ops = weights / layers * 4 * 2 * ROWS, rate = (double)bytes / 1e3 / (double)one;
-    printf("%-7s %8.1f GOP/s %7.0f tok/s of 135M | 1 row %6.2f GB/s %4.0f%% | 4 rows x%.2f, 16 rows x%.2f of one row's time\n",
+    printf("%-7s %8.1f GOP/s %7.0f tok/s of 135M | 1 row %6.2f GB/s %4.0f%% | 4 rows x%.2f, 16 rows x%.2f of one row's "
+           "time\n",
            dtype_get(type)->name, ops / 1e3 / (double)many, ops / (double)many * 1e6 / 212.3e6, rate,
            rate * 1e11 / t->roof, (double)four / (double)one, (double)sixteen / (double)one);
     fflush(stdout);
@@ -105,7 +107,7 @@ int main(int argc, char **argv)
     bench t = {0};
     error err = {0};
     backend_config config = {.kernels = argc > 1 && strcmp(argv[1], "best") != 0 ? argv[1] : NULL,
-                             .threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 2};
+                             .threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2};
     if (cpu_backend_open(&t.b, &config, &err) != OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

@@ -1,4 +1,5 @@
-/* tensor/cpu/cpu_arena.c: address space is free until it is touched, so the unused end of a chunk costs at most one huge page. */
+/* tensor/cpu/cpu_arena.c: address space is free until it is touched, so the unused end of a chunk costs at most one
+ * huge page. */
 #include "tensor/cpu/cpu_arena.h"
 
 #include "tensor/cpu/cpu_os.h"

@@ -1,7 +1,7 @@
 /* tensor/cpu/cpu_arena.h: where do packed weights live?
- * In chunks of address space backed by huge pages, carved in order: the matrices of a small model are below the size of one
- * huge page each, and a decode step walks them all. A chunk goes back to the system when its last piece is released.
- * Owner: one cpu backend; one thread. */
+ * In chunks of address space backed by huge pages, carved in order: the matrices of a small model are below the size of
+ * one huge page each, and a decode step walks them all. A chunk goes back to the system when its last piece is
+ * released. Owner: one cpu backend; one thread. */
 #ifndef HEADWAY_TENSOR_CPU_CPU_ARENA_H
 #define HEADWAY_TENSOR_CPU_CPU_ARENA_H
 

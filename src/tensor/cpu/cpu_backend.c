@@ -82,7 +82,7 @@ static void step_end(backend *self)
     pool_step_end(cpu_backend_of(self)->pool);
 }
 
-/* --- the roof ------------------------------------------------------------------------------------------------------ */
+/* --- the roof --- */
 
 enum { ROOF_CHUNK = 256 << 10, ROOF_RUNS = 7, ROOF_BYTES_MIN = 1 << 20 };
 #define ROOF_BYTES_MAX ((size_t)1 << 30)
@@ -136,7 +136,7 @@ static double read_roof(backend *self, size_t bytes)
     return b->roof_rate;
 }
 
-/* --- open and close ------------------------------------------------------------------------------------------------ */
+/* --- open and close --- */
 
 static void cpu_close(backend *self)
 {

@@ -1,5 +1,5 @@
-/* tensor/cpu/cpu_backend.h: the CPU backend's own state, for the files that carry out its ops. An op runs before its call
- * returns, on the pool; one thread (the engine's) calls. */
+/* tensor/cpu/cpu_backend.h: the CPU backend's own state, for the files that carry out its ops. An op runs before its
+ * call returns, on the pool; one thread (the engine's) calls. */
 #ifndef HEADWAY_TENSOR_CPU_CPU_BACKEND_H
 #define HEADWAY_TENSOR_CPU_CPU_BACKEND_H
 

@@ -1,6 +1,7 @@
-/* tensor/cpu/cpu_matmul.c: first all rows are packed into tiles (once per form that the targets need), then panels meet tiles.
- * Rows go through in runs that fit the activation scratch, and within a run in bands that stay in a core's L2 while a
- * panel passes over them. How it is cut never shows in the result: matmul_kernels.h fixes each element's arithmetic. */
+/* tensor/cpu/cpu_matmul.c: first all rows are packed into tiles (once per form that the targets need), then panels meet
+ * tiles. Rows go through in runs that fit the activation scratch, and within a run in bands that stay in a core's L2
+ * while a panel passes over them. How it is cut never shows in the result: matmul_kernels.h fixes each element's
+ * arithmetic. */
 #include "tensor/cpu/cpu_matmul.h"
 
 #include "tensor/cpu/cpu_os.h"
@@ -38,10 +39,10 @@ typedef struct {
     uint32_t packing_count;
     uint32_t tiles, tile_rows; /* rows per tile, evened out: at most TILE_ROWS, the last tile may have fewer */
     uint32_t packing_of[MATMUL_TARGETS_MAX];
-    uint32_t band_tiles;               /* tiles per band */
-    uint32_t chunk;                    /* panels per unit */
+    uint32_t band_tiles; /* tiles per band */
+    uint32_t chunk;      /* panels per unit */
     uint32_t chunks[MATMUL_TARGETS_MAX];
-    uint32_t chunk_count;              /* over all targets */
+    uint32_t chunk_count; /* over all targets */
 } matmul_job;
 
 status cpu_matmul_open(cpu_backend *self, error *err)
@@ -78,7 +79,7 @@ status cpu_matmul_reserve(cpu_backend *self, uint32_t cols, error *err)
     return OK;
 }
 
-/* --- what to do ---------------------------------------------------------------------------------------------------- */
+/* --- what to do --- */
 
 static uint32_t find_packing(matmul_job *job, const weight *w)
 {
@@ -138,7 +139,7 @@ static void plan_units(matmul_job *job)
     }
 }
 
-/* --- packing rows -------------------------------------------------------------------------------------------------- */
+/* --- packing rows --- */
 
 static void pack_float_tile(const float *x, size_t stride, uint32_t rows, uint32_t cols, float *tile)
 {
@@ -173,7 +174,7 @@ static void pack_rows(matmul_job *job)
         pack_tile(job, i, 0);
 }
 
-/* --- panels over tiles --------------------------------------------------------------------------------------------- */
+/* --- panels over tiles --- */
 
 typedef struct {
     const matmul_target *target;
@@ -210,7 +211,8 @@ static void run_panel(const matmul_job *job, const band_work *work, void *scratc
     bool fused = w->format && band_rows <= k->fused_rows;
     panel unpacked = panel_in(scratch, job->cols);
     size_t tiles = work->tile_end - work->tile_start, share = tiles < AHEAD_TILES ? tiles : AHEAD_TILES;
-    unpacked.ahead = w->data + (work->panel + 1) * w->panel_bytes; /* the next panel, in shares; past the end is harmless */
+    unpacked.ahead =
+        w->data + (work->panel + 1) * w->panel_bytes; /* the next panel, in shares; past the end is harmless */
     unpacked.ahead_bytes = w->panel_bytes / share;
     if (w->format && !fused)
         k->unpack(w, work->panel, &unpacked);
@@ -269,7 +271,7 @@ void cpu_matmul(backend *self, const matmul_args *a)
     }
 }
 
-/* --- rows of a table ----------------------------------------------------------------------------------------------- */
+/* --- rows of a table --- */
 
 static void read_row(void *ctx, uint32_t index, uint32_t worker)
 {

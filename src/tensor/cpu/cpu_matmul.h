@@ -1,4 +1,5 @@
-/* tensor/cpu/cpu_matmul.h: matmul and get_rows (backend.h says what they do), cut into tiles for the pool. Engine thread. */
+/* tensor/cpu/cpu_matmul.h: matmul and get_rows (backend.h says what they do), cut into tiles for the pool. Engine
+ * thread. */
 #ifndef HEADWAY_TENSOR_CPU_CPU_MATMUL_H
 #define HEADWAY_TENSOR_CPU_CPU_MATMUL_H
 

@@ -1,5 +1,5 @@
-/* tensor/cpu/cpu_os.c: the operating system's part. Memory above HUGE_BYTES is mapped on a 2 MiB border and offered for huge
- * pages: a decode step walks all weights once, and with 4 KiB pages the TLB is what it waits for. */
+/* tensor/cpu/cpu_os.c: the operating system's part. Memory above HUGE_BYTES is mapped on a 2 MiB border and offered for
+ * huge pages: a decode step walks all weights once, and with 4 KiB pages the TLB is what it waits for. */
 #define _GNU_SOURCE
 #include "tensor/cpu/cpu_os.h"
 

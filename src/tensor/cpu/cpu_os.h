@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint32_t cpu_os_cores(void);          /* cores this process may use; at least 1 */
-void cpu_os_lower_priority(void);     /* nice +5 for the calling thread */
+uint32_t cpu_os_cores(void);      /* cores this process may use; at least 1 */
+void cpu_os_lower_priority(void); /* nice +5 for the calling thread */
 void cpu_os_yield(void);
 /* Zeroed memory on a 64-byte border, in large pages where the size is worth it; NULL when there is none. */
 void *cpu_os_alloc(size_t bytes);

@@ -1,5 +1,5 @@
-/* tensor/cpu/cpu_weight.c: from file order to panels, and one row back. The split into codes is quant.h's; only scales are
- * read from the file's blocks here, because a K-quant's scale is kept as its two factors. */
+/* tensor/cpu/cpu_weight.c: from file order to panels, and one row back. The split into codes is quant.h's; only scales
+ * are read from the file's blocks here, because a K-quant's scale is kept as its two factors. */
 #include "tensor/cpu/cpu_weight.h"
 
 #include "tensor/quant.h"
@@ -9,8 +9,9 @@
 #include <string.h>
 
 /* code = value + zero, in the order of nibbles; the values are those of formats.md section 1. */
-static const uint8_t IQ4_VALUES[16] = {128 - 127, 128 - 104, 128 - 83, 128 - 65, 128 - 49, 128 - 35, 128 - 22, 128 - 10,
-                                       128 + 1,   128 + 13,  128 + 25, 128 + 38, 128 + 53, 128 + 69, 128 + 89, 128 + 113};
+static const uint8_t IQ4_VALUES[16] = {128 - 127, 128 - 104, 128 - 83, 128 - 65, 128 - 49, 128 - 35,
+                                       128 - 22,  128 - 10,  128 + 1,  128 + 13, 128 + 25, 128 + 38,
+                                       128 + 53,  128 + 69,  128 + 89, 128 + 113};
 static const uint8_t MXFP4_VALUES[16] = {12,     12 + 1, 12 + 2, 12 + 3, 12 + 4, 12 + 6, 12 + 8, 12 + 12,
                                          12 - 0, 12 - 1, 12 - 2, 12 - 3, 12 - 4, 12 - 6, 12 - 8, 12 - 12};
 
@@ -35,7 +36,7 @@ typedef struct {
     uint8_t d, m; /* f16 scale and f16 min (or dmin) */
 } block_fields;
 static const block_fields FIELDS[DT_COUNT] = {
-    [DT_Q4_1] = {0, 2}, [DT_Q5_1] = {0, 2},  [DT_Q2_K] = {80, 82}, [DT_Q3_K] = {108, 0},
+    [DT_Q4_1] = {0, 2}, [DT_Q5_1] = {0, 2}, [DT_Q2_K] = {80, 82}, [DT_Q3_K] = {108, 0},
     [DT_Q4_K] = {0, 2}, [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, 0},
 };
 
@@ -71,7 +72,7 @@ static bool is_super(scale_kind kind)
     return kind >= SCALES_K32;
 }
 
-/* --- packing ------------------------------------------------------------------------------------------------------- */
+/* --- packing --- */
 
 static void put_codes_4(uint8_t *block, uint32_t lane, const uint32_t codes[8])
 {
@@ -317,7 +318,7 @@ void cpu_weight_destroy(cpu_arena *arena, weight *w)
     free(w);
 }
 
-/* --- reading back -------------------------------------------------------------------------------------------------- */
+/* --- reading back --- */
 
 static float half_at(const uint8_t *p, uint32_t lane)
 {

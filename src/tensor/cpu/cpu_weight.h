@@ -1,11 +1,17 @@
 /* tensor/cpu/cpu_weight.h: how does a matrix lie in memory?
- * In panels of PANEL_ROWS rows, padded with zero rows at the end. A float panel is [cols][16] of the stored type. A quantized
- * panel is its scales, then its codes, each on a 64-byte border and no wider than in the file:
- *   codes: per block of 32 columns the planes of weight_format, where a "group" is 4 neighbouring columns of all 16 rows
- *     as 64 bytes [16 rows][4 columns]: nibble plane, 4 x 64 bytes: byte j holds group j (low) and group j + 4 (high);
- *     two-bit plane, 2 x 64: byte j holds groups 4j..4j+3 from bit 0; one-bit plane, 64: bit g is group g; byte plane, 8 x 64
- *   scales: see scale_kind; always 16 rows side by side.
- * Immutable once made; any thread. */
+ *
+ * In panels of PANEL_ROWS rows, padded with zero rows at the end. A float panel is [cols][16] of the stored type. A
+ * quantized panel is its scales, then its codes, each on a 64-byte border and no wider than in the file.
+ *
+ * Codes lie in planes per block of 32 columns. A "group" is 4 neighbouring columns of all 16 rows, in the order [16
+ * rows][4 columns]:
+ *
+ *   nibble plane   4 x 64 bytes   byte j holds group j (low nibble) and group j + 4 (high)
+ *   two-bit plane  2 x 64 bytes   byte j holds groups 4j to 4j + 3, from bit 0
+ *   one-bit plane  64 bytes       bit g is group g
+ *   byte plane     8 x 64 bytes
+ *
+ * Scales: see scale_kind; always 16 rows side by side. Immutable once made; any thread. */
 #ifndef HEADWAY_TENSOR_CPU_CPU_WEIGHT_H
 #define HEADWAY_TENSOR_CPU_CPU_WEIGHT_H
 
@@ -27,13 +33,13 @@ typedef enum {
 } code_kind;
 
 typedef enum {
-    SCALES_F16,      /* per block f16 d[16] */
-    SCALES_F16_MIN,  /* per block f16 d[16], f16 m[16] */
-    SCALES_E8M0,     /* per block u8 e[16], scale 2^(e - 128) */
-    SCALES_K32,      /* per super-block f16 d[16], then per block i8 s[16]: scale d * s */
-    SCALES_K32_MIN,  /* per super-block f16 d[16], f16 dmin[16], then per block u8 s[16], u8 m[16]: min -(dmin * m) */
-    SCALES_K16,      /* as K32 with two s[16] per block, one per 16 columns */
-    SCALES_K16_MIN,  /* as K32_MIN with, per 16 columns, u8 sm[16]: s low nibble, m high nibble */
+    SCALES_F16,     /* per block f16 d[16] */
+    SCALES_F16_MIN, /* per block f16 d[16], f16 m[16] */
+    SCALES_E8M0,    /* per block u8 e[16], scale 2^(e - 128) */
+    SCALES_K32,     /* per super-block f16 d[16], then per block i8 s[16]: scale d * s */
+    SCALES_K32_MIN, /* per super-block f16 d[16], f16 dmin[16], then per block u8 s[16], u8 m[16]: min -(dmin * m) */
+    SCALES_K16,     /* as K32 with two s[16] per block, one per 16 columns */
+    SCALES_K16_MIN, /* as K32_MIN with, per 16 columns, u8 sm[16]: s low nibble, m high nibble */
 } scale_kind;
 
 typedef struct {
@@ -82,8 +88,8 @@ static inline const uint8_t *weight_codes(const weight *w, uint32_t index)
     return w->data + index * w->panel_bytes + w->scale_bytes;
 }
 
-/* In plain C, for the generic table: group g (0..7) of one block as codes [16 rows][4 columns], and the scales and mins of
- * one block of a panel ([groups][16]). */
+/* In plain C, for the generic table: group g (0..7) of one block as codes [16 rows][4 columns], and the scales and mins
+ * of one block of a panel ([groups][16]). */
 void weight_group_codes(const weight_format *f, const uint8_t *block, uint32_t g, uint8_t codes[64]);
 void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t block, float scales[2][PANEL_ROWS],
                          float mins[2][PANEL_ROWS]);

@@ -15,8 +15,8 @@ typedef struct {
     const struct float_kernels *floats;
 } cpu_kernels;
 
-/* `name` NULL: the best that the machine has. A name this build or this machine does not know is ERR_UNSUPPORTED with both
- * what was asked and what there is. */
+/* `name` NULL: the best that the machine has. A name this build or this machine does not know is ERR_UNSUPPORTED with
+ * both what was asked and what there is. */
 status cpu_kernels_choose(const char *name, cpu_kernels *out, error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* tensor/cpu/matmul_kernels.h: what does one instruction set do to packed weights and packed activations?
  *
- * A weight is cut into panels of PANEL_ROWS output rows, the lanes of every kernel. Activations are cut into tiles of up to
- * TILE_ROWS rows, quantized to int8 per row and block of 32 (scale amax / 127), or kept in f32 for float weights.
+ * A weight is cut into panels of PANEL_ROWS output rows, the lanes of every kernel. Activations are cut into tiles of
+ * up to TILE_ROWS rows, quantized to int8 per row and block of 32 (scale amax / 127), or kept in f32 for float weights.
  *
  * One output element is, for every number of rows and every path through a table, this sequence and no other:
  *     acc = 0;  for each block of 32, ascending:  for each group of it (one of 32 or two of 16), ascending:
@@ -24,10 +24,15 @@ typedef struct {
     bool has_min; /* the sums are f32, scale * sum, else i32, -sum */
 } act_form;
 
-/* Block b of a quantized tile is at b * act_block_bytes(form); row r of it: int8 q[32] at ACT_CODES + 32 r, f32 scale at
- * ACT_SCALES + 4 r, then its sums, i32 or f32, at ACT_SUMS + 48 h + 4 r for half h. Unused rows hold anything.
- * A float tile is [cols][TILE_ROWS] f32. */
-enum { ACT_CODES = 0, ACT_SCALES = 32 * TILE_ROWS, ACT_SUMS = ACT_SCALES + 4 * TILE_ROWS, ACT_SUM_STRIDE = 4 * TILE_ROWS };
+/* Block b of a quantized tile is at b * act_block_bytes(form); row r of it: int8 q[32] at ACT_CODES + 32 r, f32 scale
+ * at ACT_SCALES + 4 r, then its sums, i32 or f32, at ACT_SUMS + 48 h + 4 r for half h. Unused rows hold anything. A
+ * float tile is [cols][TILE_ROWS] f32. */
+enum {
+    ACT_CODES = 0,
+    ACT_SCALES = 32 * TILE_ROWS,
+    ACT_SUMS = ACT_SCALES + 4 * TILE_ROWS,
+    ACT_SUM_STRIDE = 4 * TILE_ROWS
+};
 static inline size_t act_block_bytes(act_form form)
 {
     return ACT_SUMS + (form.split ? 2 : 1) * (size_t)ACT_SUM_STRIDE;
@@ -35,9 +40,9 @@ static inline size_t act_block_bytes(act_form form)
 
 /* A panel unpacked into a worker's scratch, in a layout that only the table's own `dot` reads. */
 typedef struct {
-    uint8_t *codes; /* 32 bytes per column */
-    float *scales;  /* 16 per group */
-    float *mins;    /* 16 per group; unset where the type has none */
+    uint8_t *codes;       /* 32 bytes per column */
+    float *scales;        /* 16 per group */
+    float *mins;          /* 16 per group; unset where the type has none */
     const uint8_t *ahead; /* packed bytes that will be wanted soon: dot may ask the memory for them */
     size_t ahead_bytes;
 } panel;

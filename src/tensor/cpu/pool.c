@@ -1,7 +1,7 @@
-/* tensor/cpu/pool.c: one atomic word says it all. `state` holds the job's generation (high half) and the tiles that nobody has
- * claimed yet (low half). A claim is a compare-and-swap of the whole word, so a worker that slept through a job can
- * never claim a tile of the next one with the last one's arguments: the arguments change only while no tile is left, and
- * then every claim fails. */
+/* tensor/cpu/pool.c: one atomic word says it all. `state` holds the job's generation (high half) and the tiles that
+ * nobody has claimed yet (low half). A claim is a compare-and-swap of the whole word, so a worker that slept through a
+ * job can never claim a tile of the next one with the last one's arguments: the arguments change only while no tile is
+ * left, and then every claim fails. */
 #include "tensor/cpu/pool.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* matmul_test.c: every type on every kernel table of this machine against double precision over the same int8 activations,
- * and the promise that a row's bits depend on nothing but the row. */
+/* matmul_test.c: every type on every kernel table of this machine against double precision over the same int8
+ * activations, and the promise that a row's bits depend on nothing but the row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,9 +43,9 @@ static void put_half(uint8_t *at, float value)
 static void fill_raw(dtype type, uint8_t *raw, size_t bytes)
 {
     static const int16_t FIELD[DT_COUNT][2] = {
-        [DT_Q4_0] = {0, -1},    [DT_Q4_1] = {0, 2},    [DT_Q5_0] = {0, -1},    [DT_Q5_1] = {0, 2}, [DT_Q8_0] = {0, -1},
-        [DT_Q2_K] = {80, 82},   [DT_Q3_K] = {108, -1}, [DT_Q4_K] = {0, 2},     [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, -1},
-        [DT_IQ4_NL] = {0, -1}, [DT_IQ4_XS] = {0, -1}};
+        [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2},    [DT_Q5_0] = {0, -1},   [DT_Q5_1] = {0, 2},
+        [DT_Q8_0] = {0, -1}, [DT_Q2_K] = {80, 82},  [DT_Q3_K] = {108, -1}, [DT_Q4_K] = {0, 2},
+        [DT_Q5_K] = {0, 2},  [DT_Q6_K] = {208, -1}, [DT_IQ4_NL] = {0, -1}, [DT_IQ4_XS] = {0, -1}};
     const dtype_info *info = dtype_get(type);
     for (size_t i = 0; i < bytes; i++)
         raw[i] = (uint8_t)(next_u64() >> 32);
@@ -334,7 +334,8 @@ static void reads_rows_back_exactly(void **state)
     b->ops->close(b);
 }
 
-/* Three targets of different forms, strided views, bias and residual: each equals the plain product and then the sums. */
+/* Three targets of different forms, strided views, bias and residual: each equals the plain product and then the sums.
+ */
 static void targets_add_bias_then_the_old_value(void **state)
 {
     (void)state;
@@ -354,8 +355,8 @@ static void targets_add_bias_then_the_old_value(void **state)
         for (uint32_t t = 0; t < 3; t++) {
             m[t] = matrix_make(KINDS[t], N[t], COLS);
             w[t] = weight_on(b, &m[t]);
-            a.targets[t] = (matmul_target){.w = w[t], .out = {out, t * ROWS * 64, 64}, .bias = t < 2 ? biases : NULL,
-                                           .add = t != 1};
+            a.targets[t] = (matmul_target){
+                .w = w[t], .out = {out, t * ROWS * 64, 64}, .bias = t < 2 ? biases : NULL, .add = t != 1};
         }
         b->ops->matmul(b, &a);
         float *got = malloc(sizeof(float) * 3 * ROWS * 64), plain[40];

@@ -1,10 +1,10 @@
-/* tensor/cpu/avx2/matmul.c: the matmul family with AVX2. An unpacked panel is [block][8 groups][16 rows][4 columns] codes and
- * f32 scales; a group is two registers. vpmaddubsw saturates at 16 bits, so how many of its results may be added
- * before they are widened depends on the codes' bits: that number (SUMS) names the kernels. 8-bit codes are kept signed, and
- * the sign moves to x. All of it is exact, as matmul_kernels.h wants. */
+/* tensor/cpu/avx2/matmul.c: the matmul family with AVX2. An unpacked panel is [block][8 groups][16 rows][4 columns]
+ * codes and f32 scales; a group is two registers. vpmaddubsw saturates at 16 bits, so how many of its results may be
+ * added before they are widened depends on the codes' bits: that number (SUMS) names the kernels. 8-bit codes are kept
+ * signed, and the sign moves to x. All of it is exact, as matmul_kernels.h wants. */
 #include "tensor/cpu/avx2/matmul_block.h"
 
-/* --- activations --------------------------------------------------------------------------------------------------- */
+/* --- activations --- */
 
 #define AMAX_MIN 1e-34f
 
@@ -70,7 +70,7 @@ static void quantize(const float *x, size_t stride, uint32_t rows, uint32_t cols
             quantize_block(x + r * stride + b * BLOCK_COLS, r, form, tile + b * step);
 }
 
-/* --- panels -------------------------------------------------------------------------------------------------------- */
+/* --- panels --- */
 
 KERNEL_INLINE void unpack_codes(code_kind kind, bool by_table, const weight *w, const uint8_t *from, uint8_t *to)
 {
@@ -159,7 +159,7 @@ static void unpack(const weight *w, uint32_t index, const panel *to)
     }
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------ */
+/* --- products --- */
 
 /* What a kernel is made for. */
 typedef struct {
@@ -307,7 +307,7 @@ static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t r
         dot_tile((tile_kind){4, true, false}, w, p, tile, rows, to);
 }
 
-/* --- float weights ------------------------------------------------------------------------------------------------- */
+/* --- float weights --- */
 
 enum { FLOAT_ROWS = 6 };
 

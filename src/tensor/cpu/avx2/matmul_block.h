@@ -1,4 +1,5 @@
-/* tensor/cpu/avx2/matmul_block.h: half a panel (8 rows of weights in the lanes) of one block of 32 columns: codes and scales. */
+/* tensor/cpu/avx2/matmul_block.h: half a panel (8 rows of weights in the lanes) of one block of 32 columns: codes and
+ * scales. */
 #ifndef HEADWAY_TENSOR_CPU_AVX2_MATMUL_BLOCK_H
 #define HEADWAY_TENSOR_CPU_AVX2_MATMUL_BLOCK_H
 
@@ -44,7 +45,8 @@ static inline __m256i signed_values(const weight_format *f)
     return _mm256_broadcastsi128_si256(_mm_sub_epi8(values, _mm_set1_epi8((char)f->zero)));
 }
 
-/* `block` points at the half's first 32 bytes. Codes as stored, or code - zero, signed, for nibble tables and 8-bit codes. */
+/* `block` points at the half's first 32 bytes. Codes as stored, or code - zero, signed, for nibble tables and 8-bit
+ * codes. */
 KERNEL_INLINE void load_codes(code_kind kind, bool by_table, __m256i values, const uint8_t *block, __m256i code[8])
 {
     UNROLL
@@ -105,7 +107,8 @@ KERNEL_INLINE __m256 negated_product(__m256 a, __m256 b)
     return _mm256_xor_ps(_mm256_mul_ps(a, b), _mm256_set1_ps(-0.0f));
 }
 
-/* The scale of 8 rows (half 0 or 1) of the panel for group h (0, or 1 for groups of 16) of block b; *min too where kind has. */
+/* The scale of 8 rows (half 0 or 1) of the panel for group h (0, or 1 for groups of 16) of block b; *min too where kind
+ * has. */
 KERNEL_INLINE __m256 load_scale(scale_kind kind, const uint8_t *scales, uint32_t b, int h, int half, __m256 *min)
 {
     uint32_t super = b / SUPER_BLOCKS, i = b % SUPER_BLOCKS;

@@ -1,8 +1,9 @@
-/* tensor/cpu/avx512/matmul.c: the matmul family with AVX-512 VNNI. An unpacked panel is [block][8 groups][16 rows][4 columns]
- * shifted codes, and its scales in f32; a group of four columns of 16 rows is one register and one vpdpbusd per row of x. */
+/* tensor/cpu/avx512/matmul.c: the matmul family with AVX-512 VNNI. An unpacked panel is [block][8 groups][16 rows][4
+ * columns] shifted codes, and its scales in f32; a group of four columns of 16 rows is one register and one vpdpbusd
+ * per row of x. */
 #include "tensor/cpu/avx512/matmul_block.h"
 
-/* --- activations --------------------------------------------------------------------------------------------------- */
+/* --- activations --- */
 
 #define AMAX_MIN 1e-34f
 
@@ -46,15 +47,87 @@ KERNEL_INLINE void quantize_block(const float *x, uint32_t row, act_form form, u
     }
 }
 
+/* The largest lane of each of four vectors. */
+KERNEL_INLINE __m128 max_of_four(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    __m512 ab = _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); /* a b a b in each 128 bits */
+    __m512 cd = _mm512_max_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    __m512d low = _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    __m512d high = _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    __m512 all = _mm512_max_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high)); /* a b c d in each */
+    __m256 half = _mm256_max_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    return _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* The sum of all lanes of each of four vectors. */
+KERNEL_INLINE __m128i sum_of_four(const __m128i v[4])
+{
+    __m128i ab = _mm_add_epi32(_mm_unpacklo_epi32(v[0], v[1]), _mm_unpackhi_epi32(v[0], v[1]));
+    __m128i cd = _mm_add_epi32(_mm_unpacklo_epi32(v[2], v[3]), _mm_unpackhi_epi32(v[2], v[3]));
+    return _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
+}
+
+/* One float or integer of v into each of four blocks. */
+KERNEL_INLINE void scatter_four(uint8_t *at, size_t step, __m128i v)
+{
+    int32_t lanes[4];
+    _mm_storeu_si128((__m128i *)lanes, v);
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        memcpy(at + step * (size_t)i, &lanes[i], 4);
+}
+
+/* Four neighbouring blocks of a row at once: quantize_block's numbers, with the reductions shared. */
+KERNEL_INLINE void quantize_four(const float *x, uint32_t row, act_form form, uint8_t *block, size_t step)
+{
+    __m512 v[8], most[4];
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        v[2 * i] = _mm512_loadu_ps(x + 32 * i);
+        v[2 * i + 1] = _mm512_loadu_ps(x + 32 * i + 16);
+        most[i] = _mm512_max_ps(_mm512_abs_ps(v[2 * i]), _mm512_abs_ps(v[2 * i + 1]));
+    }
+    __m128 amax = max_of_four(most[0], most[1], most[2], most[3]);
+    __mmask8 used = _mm_cmp_ps_mask(amax, _mm_set1_ps(AMAX_MIN), _CMP_GT_OQ);
+    __m128 inverse = _mm_maskz_div_ps(used, _mm_set1_ps(127.0f), amax);
+    __m128 scale = _mm_maskz_div_ps(used, amax, _mm_set1_ps(127.0f));
+    __m128i ones = _mm_set1_epi8(1), zero = _mm_setzero_si128(), part[2][4];
+    float factors[4];
+    _mm_storeu_ps(factors, inverse);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        __m512 factor = _mm512_set1_ps(factors[i]);
+        uint8_t *q = block + step * (size_t)i + ACT_CODES + BLOCK_COLS * row;
+        __m128i low = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(v[2 * i], factor)));
+        __m128i high = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(v[2 * i + 1], factor)));
+        _mm_storeu_si128((__m128i *)q, low);
+        _mm_storeu_si128((__m128i *)(q + 16), high);
+        part[0][i] = _mm_dpbusd_epi32(zero, ones, low);
+        part[1][i] = _mm_dpbusd_epi32(form.split ? zero : part[0][i], ones, high);
+    }
+    scatter_four(block + ACT_SCALES + 4 * row, step, _mm_castps_si128(scale));
+    for (int h = 0; h < (form.split ? 2 : 1); h++) {
+        __m128i sum = sum_of_four(part[form.split ? h : 1]);
+        __m128i weighted = _mm_castps_si128(_mm_mul_ps(scale, _mm_cvtepi32_ps(sum)));
+        scatter_four(block + ACT_SUMS + ACT_SUM_STRIDE * h + 4 * row, step,
+                     form.has_min ? weighted : _mm_sub_epi32(zero, sum));
+    }
+}
+
 static void quantize(const float *x, size_t stride, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile)
 {
     size_t step = act_block_bytes(form);
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t b = 0; b < cols / BLOCK_COLS; b++)
-            quantize_block(x + r * stride + b * BLOCK_COLS, r, form, tile + b * step);
+    uint32_t blocks = cols / BLOCK_COLS;
+    for (uint32_t r = 0; r < rows; r++, x += stride) {
+        uint32_t b = 0;
+        for (; b + 4 <= blocks; b += 4)
+            quantize_four(x + b * BLOCK_COLS, r, form, tile + b * step, step);
+        for (; b < blocks; b++)
+            quantize_block(x + b * BLOCK_COLS, r, form, tile + b * step);
+    }
 }
 
-/* --- unpacked panels ----------------------------------------------------------------------------------------------- */
+/* --- unpacked panels --- */
 
 KERNEL_INLINE void unpack_codes(code_kind kind, bool by_table, const weight *w, const uint8_t *from, uint8_t *to)
 {
@@ -207,7 +280,9 @@ TILE_FNS(whole_min_, false, true)
 TILE_FNS(split_, true, false)
 TILE_FNS(split_min_, true, true)
 #define TILE_ROW(name)                                                                                                 \
-    {name##1, name##2, name##3, name##4, name##5, name##6, name##7, name##8, name##9, name##10, name##11, name##12}
+    {                                                                                                                  \
+        name##1, name##2, name##3, name##4, name##5, name##6, name##7, name##8, name##9, name##10, name##11, name##12  \
+    }
 
 static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t rows, const panel_out *to)
 {
@@ -216,7 +291,7 @@ static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t r
     TILES[w->format->group == 16][w->format->has_min][rows - 1](w->cols / BLOCK_COLS, p, tile, to);
 }
 
-/* --- float weights ------------------------------------------------------------------------------------------------- */
+/* --- float weights --- */
 
 KERNEL_INLINE __m512 load_float_column(dtype type, const uint8_t *panel, uint32_t k)
 {

@@ -1,5 +1,6 @@
-/* tensor/cpu/avx512/matmul_block.h: one block of 32 columns, 16 rows of weights in the lanes. Codes are shifted so that the
- * zero of every type without a min is CODE_ZERO: then -sum(q) << 7 starts the integer dot, and one kernel serves all. */
+/* tensor/cpu/avx512/matmul_block.h: one block of 32 columns, 16 rows of weights in the lanes. Codes are shifted so that
+ * the zero of every type without a min is CODE_ZERO: then -sum(q) << 7 starts the integer dot, and one kernel serves
+ * all. */
 #ifndef HEADWAY_TENSOR_CPU_AVX512_MATMUL_BLOCK_H
 #define HEADWAY_TENSOR_CPU_AVX512_MATMUL_BLOCK_H
 
@@ -12,8 +13,8 @@
 enum {
     CODE_ZERO = 128,
     CODE_ZERO_SHIFT = 7,
-    /* How far ahead of its use a line is asked for: about what a core reads from memory in 300 ns. It runs over the panel's
-     * end into the next one, which is what is read next. */
+    /* How far ahead of its use a line is asked for: about what a core reads from memory in 300 ns. It runs over the
+     * panel's end into the next one, which is what is read next. */
     PREFETCH_BYTES = 8192,
 };
 

@@ -1,7 +1,6 @@
-/* tensor/cpu/avx512/matmul_packed.c: few rows (decode) straight from the packed form, one function per type and row count. Each
- * stored byte is read once and unpacked in registers; the memory is what it waits for. */
+/* tensor/cpu/avx512/matmul_packed.c: few rows (decode) straight from the packed form, one function per type and row
+ * count. Each stored byte is read once and unpacked in registers; the memory is what it waits for. */
 #include "tensor/cpu/avx512/matmul_block.h"
-
 
 /* One row: the integer dot in two chains, which is the same number, sooner. */
 KERNEL_INLINE __m512i dot_group(const __m512i *code, const uint8_t *x, bool has_min, int half, int groups, int r)
@@ -74,15 +73,18 @@ PACKED_FNS(q6_k, CODES_6, SCALES_K16, false)
 PACKED_FNS(iq4_nl, CODES_4, SCALES_F16, true)
 PACKED_FNS(iq4_xs, CODES_4, SCALES_K32, true)
 PACKED_FNS(mxfp4, CODES_4, SCALES_E8M0, true)
-#define PACKED_ROW(type) {type##_1, type##_2, type##_3, type##_4}
+#define PACKED_ROW(type)                                                                                               \
+    {                                                                                                                  \
+        type##_1, type##_2, type##_3, type##_4                                                                         \
+    }
 
 void matmul_dot_packed_avx512(const weight *w, uint32_t index, const uint8_t *tile, uint32_t rows, const panel_out *to)
 {
     static const packed_fn TYPES[DT_COUNT][FUSED_ROWS] = {
-        [DT_Q4_0] = PACKED_ROW(q4_0),     [DT_Q4_1] = PACKED_ROW(q4_1),     [DT_Q5_0] = PACKED_ROW(q5_0),
-        [DT_Q5_1] = PACKED_ROW(q5_1),     [DT_Q8_0] = PACKED_ROW(q8_0),     [DT_Q2_K] = PACKED_ROW(q2_k),
-        [DT_Q3_K] = PACKED_ROW(q3_k),     [DT_Q4_K] = PACKED_ROW(q4_k),     [DT_Q5_K] = PACKED_ROW(q5_k),
-        [DT_Q6_K] = PACKED_ROW(q6_k),     [DT_IQ4_NL] = PACKED_ROW(iq4_nl), [DT_IQ4_XS] = PACKED_ROW(iq4_xs),
+        [DT_Q4_0] = PACKED_ROW(q4_0),   [DT_Q4_1] = PACKED_ROW(q4_1),     [DT_Q5_0] = PACKED_ROW(q5_0),
+        [DT_Q5_1] = PACKED_ROW(q5_1),   [DT_Q8_0] = PACKED_ROW(q8_0),     [DT_Q2_K] = PACKED_ROW(q2_k),
+        [DT_Q3_K] = PACKED_ROW(q3_k),   [DT_Q4_K] = PACKED_ROW(q4_k),     [DT_Q5_K] = PACKED_ROW(q5_k),
+        [DT_Q6_K] = PACKED_ROW(q6_k),   [DT_IQ4_NL] = PACKED_ROW(iq4_nl), [DT_IQ4_XS] = PACKED_ROW(iq4_xs),
         [DT_MXFP4] = PACKED_ROW(mxfp4),
     };
     TYPES[w->type][rows - 1](w, index, tile, to);

@@ -1,5 +1,5 @@
-/* tensor/cpu/generic/matmul.c: the matmul family in plain C, the definition of correct. Its unpacked panel holds code - zero
- * as int16 [cols][16], so that the inner loops run over 16 neighbouring rows and any compiler vectorizes them. */
+/* tensor/cpu/generic/matmul.c: the matmul family in plain C, the definition of correct. Its unpacked panel holds code -
+ * zero as int16 [cols][16], so that the inner loops run over 16 neighbouring rows and any compiler vectorizes them. */
 #include "tensor/cpu/matmul_kernels.h"
 
 #include "tensor/quant.h"
@@ -39,7 +39,8 @@ static void quantize_block(const float *x, uint32_t row, act_form form, uint8_t 
     for (uint32_t h = 0; h < (form.split ? 2u : 1u); h++) {
         float weighted = scale * (float)sum[h];
         int32_t negative = -sum[h];
-        memcpy(block + ACT_SUMS + ACT_SUM_STRIDE * h + 4 * row, form.has_min ? (void *)&weighted : (void *)&negative, 4);
+        memcpy(block + ACT_SUMS + ACT_SUM_STRIDE * h + 4 * row, form.has_min ? (void *)&weighted : (void *)&negative,
+               4);
     }
 }
 

@@ -1,5 +1,6 @@
-/* tensor/cpu/neon/matmul.c: the matmul family with NEON and its dot product. Every type's code - zero fits a signed byte, so an
- * unpacked panel is [block][8 groups][16 rows][4 columns] of those, and one sdot does a group of four rows exactly. */
+/* tensor/cpu/neon/matmul.c: the matmul family with NEON and its dot product. Every type's code - zero fits a signed
+ * byte, so an unpacked panel is [block][8 groups][16 rows][4 columns] of those, and one sdot does a group of four rows
+ * exactly. */
 #include "tensor/cpu/matmul_kernels.h"
 #include "tensor/cpu/unroll.h"
 
@@ -8,7 +9,7 @@
 
 enum { QUADS = PANEL_ROWS / 4, ROWS = 3, FLOAT_ROWS = 4 };
 
-/* --- activations --------------------------------------------------------------------------------------------------- */
+/* --- activations --- */
 
 #define AMAX_MIN 1e-34f
 
@@ -64,7 +65,7 @@ static void quantize(const float *x, size_t stride, uint32_t rows, uint32_t cols
             quantize_block(x + r * stride + b * BLOCK_COLS, r, form, tile + b * step);
 }
 
-/* --- panels -------------------------------------------------------------------------------------------------------- */
+/* --- panels --- */
 
 static void unpack(const weight *w, uint32_t index, const panel *to)
 {
@@ -86,7 +87,7 @@ static void unpack(const weight *w, uint32_t index, const panel *to)
     }
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------ */
+/* --- products --- */
 
 static void store_row(const float32x4_t acc[QUADS], const panel_out *to, uint32_t r)
 {
@@ -218,7 +219,7 @@ static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t r
         dot_tile(false, false, w, p, tile, rows, to);
 }
 
-/* --- float weights ------------------------------------------------------------------------------------------------- */
+/* --- float weights --- */
 
 KERNEL_INLINE float32x4_t load_float_quad(dtype type, const uint8_t *panel, uint32_t k, int quad)
 {
