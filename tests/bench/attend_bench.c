@@ -50,8 +50,10 @@ static void fill(bench *b)
     kv_segment all = {b->pages, 0, 0, DEPTH + 1};
     uint64_t start = clock_now_us();
     for (uint32_t layer = 0; layer < s.layers; layer++)
-        cpu_kv_write(&b->f.cpu.base, &(kv_write_args){b->f.cache, layer, {&b->k, 0, k_width}, {&b->v, 0, k_width}, &all, 1});
-    printf("  kv_write of %d tokens, all layers, first touch: %.1f ms\n", DEPTH + 1, (double)(clock_now_us() - start) / 1e3);
+        cpu_kv_write(&b->f.cpu.base,
+                     &(kv_write_args){b->f.cache, layer, {&b->k, 0, k_width}, {&b->v, 0, k_width}, &all, 1});
+    printf("  kv_write of %d tokens, all layers, first touch: %.1f ms\n", DEPTH + 1,
+           (double)(clock_now_us() - start) / 1e3);
 }
 
 static void prefill(bench *b, uint32_t position, uint32_t rows)
@@ -97,7 +99,12 @@ int main(int argc, char **argv)
 {
     shape s = {9, 3, 64, 30, 0, 0};
     if (argc == 5)
-        s = (shape){(uint32_t)atoi(argv[1]), (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]), 0, 0};
+        s = (shape){(uint32_t)strtoul(argv[1], NULL, 10),
+                    (uint32_t)strtoul(argv[2], NULL, 10),
+                    (uint32_t)strtoul(argv[3], NULL, 10),
+                    (uint32_t)strtoul(argv[4], NULL, 10),
+                    0,
+                    0};
     for (uint32_t threads = 1; threads <= 2; threads++) {
         bench b;
         if (!fixture_open(&b.f, getenv("HEADWAY_CPU"), threads, s, PAGES))

@@ -1,7 +1,7 @@
-/* tensor/cpu/attend_body.h: attention in f32 for instruction sets with vectors. The including file has included its vec.h and
- * ops_body.h and defines ATTEND(name), which puts its instruction set's name behind `name`.
- * A tile's K and V are widened once; each sum runs over channels, then over keys, in ascending order, whatever the number of
- * rows beside it. Keys that a row does not see weigh exactly nothing, and stored values are finite. Pure. */
+/* tensor/cpu/attend_body.h: attention in f32 for instruction sets with vectors. The including file has included its
+ * vec.h and ops_body.h and defines ATTEND(name), which puts its instruction set's name behind `name`. A tile's K and V
+ * are widened once; each sum runs over channels, then over keys, in ascending order, whatever the number of rows beside
+ * it. Keys that a row does not see weigh exactly nothing, and stored values are finite. Pure. */
 #ifndef HEADWAY_TENSOR_CPU_ATTEND_BODY_H
 #define HEADWAY_TENSOR_CPU_ATTEND_BODY_H
 
@@ -84,17 +84,14 @@ static void widen_tile(const attend_work *w, room m, uint32_t base, uint32_t see
 INLINE void multiply(uint32_t rows, const float *const a[UNIT_ROWS], const float *b, size_t b_stride, uint32_t n,
                      vec sum[UNIT_ROWS][UNIT_VECS])
 {
-    UNROLL for (uint32_t r = 0; r < rows; r++)
-        UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++)
-            sum[r][v] = vec_all(0);
+    UNROLL for (uint32_t r = 0; r < rows; r++) UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++) sum[r][v] = vec_all(0);
     for (uint32_t i = 0; i < n; i++) {
         vec lane[UNIT_VECS];
-        UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++)
-            lane[v] = vec_load(b + i * b_stride + v * VEC_WIDTH);
-        UNROLL for (uint32_t r = 0; r < rows; r++) {
+        UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++) lane[v] = vec_load(b + i * b_stride + v * VEC_WIDTH);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
             vec x = vec_all(a[r][i]);
-            UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++)
-                sum[r][v] = vec_fma(x, lane[v], sum[r][v]);
+            UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++) sum[r][v] = vec_fma(x, lane[v], sum[r][v]);
         }
     }
 }
@@ -107,9 +104,8 @@ INLINE void score_rows(uint32_t rows, const attend_work *w, room m, uint32_t row
     for (uint32_t j = 0; j < ATTEND_TILE; j += PANEL) {
         vec sum[UNIT_ROWS][UNIT_VECS];
         multiply(rows, q, m.k + j, ATTEND_TILE, w->head_dim, sum);
-        UNROLL for (uint32_t r = 0; r < rows; r++)
-            UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++)
-                vec_store(m.weight + r * ATTEND_TILE + j + v * VEC_WIDTH, sum[r][v]);
+        UNROLL for (uint32_t r = 0; r < rows; r++) UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++)
+            vec_store(m.weight + r * ATTEND_TILE + j + v * VEC_WIDTH, sum[r][v]);
     }
 }
 
@@ -168,11 +164,11 @@ INLINE void attend_rows(uint32_t rows, const attend_work *w, room m, uint32_t ro
     for (uint32_t c = 0; c < w->head_dim; c += PANEL) {
         vec sum[UNIT_ROWS][UNIT_VECS];
         multiply(rows, weight, m.v + c, w->head_dim, ATTEND_TILE, sum);
-        UNROLL for (uint32_t r = 0; r < rows; r++)
-            UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++) {
-                float *acc = w->part.acc + (size_t)(row + r) * w->head_dim + c + v * VEC_WIDTH;
-                vec_store(acc, vec_fma(vec_load(acc), vec_all(keep[r]), sum[r][v]));
-            }
+        UNROLL for (uint32_t r = 0; r < rows; r++) UNROLL for (uint32_t v = 0; v < UNIT_VECS; v++)
+        {
+            float *acc = w->part.acc + (size_t)(row + r) * w->head_dim + c + v * VEC_WIDTH;
+            vec_store(acc, vec_fma(vec_load(acc), vec_all(keep[r]), sum[r][v]));
+        }
     }
 }
 

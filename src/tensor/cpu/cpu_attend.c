@@ -1,7 +1,8 @@
 /* Attention: segments cut into groups (one KV head, a run of query rows), groups into tiles for the pool.
- * A query row is (token, head of the KV head's group); rows of a group share each tile of K and V. Few rows over many keys
- * give one tile per split of ATTEND_SPLIT positions, and whoever finishes a group's last split merges them; many rows walk
- * their splits in one tile. Both fold the same partial results in the same order, so a row's bits do not tell which ran. */
+ * A query row is (token, head of the KV head's group); rows of a group share each tile of K and V. Few rows over many
+ * keys give one tile per split of ATTEND_SPLIT positions, and whoever finishes a group's last split merges them; many
+ * rows walk their splits in one tile. Both fold the same partial results in the same order, so a row's bits do not tell
+ * which ran. */
 #include "tensor/cpu/cpu_attend.h"
 #include "tensor/cpu/cpu_kv.h"
 #include "tensor/cpu/cpu_ops.h"
@@ -13,9 +14,10 @@ enum {
     ROW_ALIGN = 16, /* group sizes the kernels like */
     TILES_PER_THREAD = 8,
     SPLIT_TILES_PER_THREAD = 4,
-    ROWS_MIN = 48,  /* rows that pay for widening K and V */
-    HEADS_MAX = 8,  /* KV heads whose blocks of a page one tile reads in a row */
-    APART_ROWS = 16, /* most rows of a tile with several heads: each head has its own scratch */
+    PAIRS_ALONE = 1024, /* at most so many run on the caller: a microsecond or two, about what waking a worker costs */
+    ROWS_MIN = 48,      /* rows that pay for widening K and V */
+    HEADS_MAX = 8,      /* KV heads whose blocks of a page one tile reads in a row */
+    APART_ROWS = 16,    /* most rows of a tile with several heads: each head has its own scratch */
 };
 
 typedef struct {
@@ -23,8 +25,8 @@ typedef struct {
     uint32_t rows;        /* query rows per KV head: tokens * heads per KV head */
     uint32_t group_rows;  /* of one tile, the last may have fewer */
     uint32_t first_split; /* of the splits that any row sees */
-    uint32_t splits;      /* > 0: one tile per split and run of heads, results in `partials`; 0: a tile walks its splits */
-    uint32_t heads;       /* KV heads of such a tile, the last may have fewer */
+    uint32_t splits; /* > 0: one tile per split and run of heads, results in `partials`; 0: a tile walks its splits */
+    uint32_t heads;  /* KV heads of such a tile, the last may have fewer */
     uint32_t first_tile, first_counter;
     float *partials;
 } plan;
@@ -34,6 +36,7 @@ typedef struct {
     pool *pool;
     const attend_args *a;
     uint32_t heads_per_kv, plan_count, tile_count;
+    uint64_t pairs; /* of query rows and keys, all KV heads: the wave's work */
     plan plans[WAVE_SEGMENTS];
 } wave;
 
@@ -94,7 +97,8 @@ static attend_work *load_work(const wave *w, const plan *p, uint32_t kv_head, ui
     work->part = state_at((float *)(scratch + round_up(sizeof(attend_work))), ATTEND_ROWS);
     work->scratch = scratch + round_up(sizeof(attend_work)) + state_bytes(dim);
     for (uint32_t r = 0; r < count; r++) {
-        uint32_t token = (start + r) / w->heads_per_kv, head = kv_head * w->heads_per_kv + (start + r) % w->heads_per_kv;
+        uint32_t token = (start + r) / w->heads_per_kv,
+                 head = kv_head * w->heads_per_kv + (start + r) % w->heads_per_kv;
         work->q[r] = view_row(a->q, p->segment->row_start + token) + (size_t)head * dim;
         work->position[r] = p->segment->position + token;
     }
@@ -115,7 +119,8 @@ static void finish_rows(const wave *w, const plan *p, uint32_t kv_head, uint32_t
 {
     uint32_t dim = w->a->cache->config.head_dim;
     for (uint32_t r = 0; r < count; r++) {
-        uint32_t token = (start + r) / w->heads_per_kv, head = kv_head * w->heads_per_kv + (start + r) % w->heads_per_kv;
+        uint32_t token = (start + r) / w->heads_per_kv,
+                 head = kv_head * w->heads_per_kv + (start + r) % w->heads_per_kv;
         float *out = view_row(w->a->out, p->segment->row_start + token) + (size_t)head * dim;
         w->kernels->attend_finish(out, s.acc + (size_t)r * dim, s.l[r], dim);
     }
@@ -154,7 +159,8 @@ static void merge_splits(const wave *w, const plan *p, uint32_t kv_head, uint32_
 
 static void run_split(const wave *w, const plan *p, uint32_t index, uint32_t worker)
 {
-    uint32_t split = index % p->splits, first = index / p->splits * p->heads, count = w->a->cache->config.kv_heads - first;
+    uint32_t split = index % p->splits, first = index / p->splits * p->heads,
+             count = w->a->cache->config.kv_heads - first;
     attend_work *works[HEADS_MAX] = {0};
     count = count < p->heads ? count : p->heads;
     for (uint32_t i = 0; i < count; i++) {
@@ -197,7 +203,8 @@ static uint32_t rows_of_group(const wave *w, uint32_t rows, uint32_t segment_cou
     return want < ROWS_MIN ? ROWS_MIN : want > ATTEND_ROWS ? ATTEND_ROWS : (uint32_t)want;
 }
 
-/* As many heads as leave every thread a few tiles; one where rows are many, since they read a head's blocks for long. */
+/* As many heads as leave every thread a few tiles; one where rows are many, since they read a head's blocks for long.
+ */
 static uint32_t heads_of_tile(const wave *w, const plan *p)
 {
     uint32_t kv_heads = w->a->cache->config.kv_heads, heads = kv_heads < HEADS_MAX ? kv_heads : HEADS_MAX;
@@ -209,7 +216,8 @@ static uint32_t heads_of_tile(const wave *w, const plan *p)
     return heads;
 }
 
-/* Takes `floats` of partial results and the counters of all heads; false when they find no room beside the wave's so far. */
+/* Takes `floats` of partial results and the counters of all heads; false when they find no room beside the wave's so
+ * far. */
 static bool plan_splits(wave *w, plan *p, uint32_t splits, size_t floats, taken *t)
 {
     uint32_t kv_heads = w->a->cache->config.kv_heads;
@@ -235,7 +243,8 @@ static bool plan_segment(wave *w, const kv_segment *s, taken *t)
     p->first_split = split_of_first_key(s->position, w->a->window);
     uint32_t splits = (s->position + s->row_count - 1) / ATTEND_SPLIT - p->first_split + 1;
     size_t floats = (size_t)splits * config->kv_heads * state_floats(p->rows, config->head_dim);
-    if (splits > 1 && p->rows <= ATTEND_ROWS && floats <= ATTEND_PARTIAL_FLOATS && config->kv_heads <= ATTEND_GROUPS_MAX) {
+    if (splits > 1 && p->rows <= ATTEND_ROWS && floats <= ATTEND_PARTIAL_FLOATS &&
+        config->kv_heads <= ATTEND_GROUPS_MAX) {
         if (!plan_splits(w, p, splits, floats, t))
             return false;
     } else {
@@ -243,6 +252,7 @@ static bool plan_segment(wave *w, const kv_segment *s, taken *t)
         w->tile_count += (p->rows + p->group_rows - 1) / p->group_rows * config->kv_heads;
     }
     w->plan_count++;
+    w->pairs += (uint64_t)p->rows * (s->position + s->row_count) * config->kv_heads;
     return true;
 }
 
@@ -259,9 +269,10 @@ void cpu_attend(backend *self, const attend_args *a)
                 break;
             next++;
         }
-        if (w.tile_count == 1)
-            run_tile(&w, 0, 0);
-        else if (w.tile_count)
+        if (w.tile_count > 1 && w.pairs > PAIRS_ALONE)
             pool_run(cpu->pool, run_tile, &w, w.tile_count);
+        else
+            for (uint32_t i = 0; i < w.tile_count; i++)
+                run_tile(&w, i, 0);
     }
 }

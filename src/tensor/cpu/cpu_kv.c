@@ -19,8 +19,8 @@ static status check_config(const kv_cache_config *config, error *err)
         return error_set(err, ERR_UNSUPPORTED, "KV cache: head dimension %u, want a multiple of %d up to %d",
                          config->head_dim, ATTEND_DIM_STEP, ATTEND_DIM_MAX);
     if (config->layers == 0 || config->layers > 65535 || config->kv_heads == 0 || config->kv_heads > 65535)
-        return error_set(err, ERR_INVALID, "KV cache: %u layers and %u KV heads, want 1 to 65535 of each", config->layers,
-                         config->kv_heads);
+        return error_set(err, ERR_INVALID, "KV cache: %u layers and %u KV heads, want 1 to 65535 of each",
+                         config->layers, config->kv_heads);
     if (config->page_count == 0 || config->page_count > SIZE_MAX / 4 / cpu_kv_page_bytes(config))
         return error_set(err, ERR_INVALID, "KV cache: %u pages of %zu bytes", config->page_count,
                          cpu_kv_page_bytes(config));
@@ -43,7 +43,8 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
     cache->partials = cpu_os_alloc(ATTEND_PARTIAL_FLOATS * sizeof(float));
     cache->splits_left = calloc(ATTEND_GROUPS_MAX, sizeof(*cache->splits_left));
     if (!cache->memory || !cache->partials || !cache->splits_left ||
-        pool_reserve(cpu_backend_of(self)->pool, cpu_attend_scratch_bytes(cpu_backend_of(self)->kernels.floats, config->head_dim))) {
+        pool_reserve(cpu_backend_of(self)->pool,
+                     cpu_attend_scratch_bytes(cpu_backend_of(self)->kernels.floats, config->head_dim))) {
         st = error_set(err, ERR_MEMORY, "KV cache: cannot reserve %zu bytes", cache->bytes);
         cpu_kv_destroy(self, cache);
         return st;
@@ -82,7 +83,7 @@ static void write_tile(void *ctx, uint32_t index, uint32_t worker)
         const float *k = view_row(job->a->k, s->row_start + i), *v = view_row(job->a->v, s->row_start + i);
         for (uint32_t h = 0; h < cache->config.kv_heads; h++)
             job->kernels->kv_write(kv_cache_blocks(cache, job->a->layer, h) + page, position % KV_PAGE_TOKENS, dim,
-                                      k + (size_t)h * dim, v + (size_t)h * dim);
+                                   k + (size_t)h * dim, v + (size_t)h * dim);
     }
 }
 

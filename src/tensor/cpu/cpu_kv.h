@@ -9,15 +9,16 @@
 #include <stdatomic.h>
 
 enum {
-    ATTEND_GROUPS_MAX = 4096,     /* (segment, KV head) pairs whose splits are in flight at once */
-    ATTEND_PARTIAL_FLOATS = 2 << 20, /* room for their partial results; lazily zeroed, so only what is used is resident */
+    ATTEND_GROUPS_MAX = 4096, /* (segment, KV head) pairs whose splits are in flight at once */
+    ATTEND_PARTIAL_FLOATS =
+        2 << 20, /* room for their partial results; lazily zeroed, so only what is used is resident */
 };
 
 struct kv_cache {
     kv_cache_config config;
     size_t block_bytes, page_bytes, bytes;
     uint8_t *memory;
-    float *partials;     /* ATTEND_PARTIAL_FLOATS */
+    float *partials;               /* ATTEND_PARTIAL_FLOATS */
     _Atomic uint32_t *splits_left; /* ATTEND_GROUPS_MAX */
 };
 

@@ -1,4 +1,5 @@
-/* tensor/cpu/cpu_ops.h: the ops that are not a matmul, and the KV cache (backend.h says what each does). Engine thread. */
+/* tensor/cpu/cpu_ops.h: the ops that are not a matmul, and the KV cache (backend.h says what each does). Engine thread.
+ */
 #ifndef HEADWAY_TENSOR_CPU_CPU_OPS_H
 #define HEADWAY_TENSOR_CPU_CPU_OPS_H
 

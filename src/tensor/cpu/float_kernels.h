@@ -32,18 +32,19 @@ static inline size_t kv_block_bytes(uint32_t head_dim)
     return kv_block_exponents(head_dim) + 2 * KV_PAGE_TOKENS;
 }
 
-/* Softmax in progress: the weight of key j is 2^(score_j - m[r]); l is the sum of weights, acc that of weighted values. */
+/* Softmax in progress: the weight of key j is 2^(score_j - m[r]); l is the sum of weights, acc that of weighted values.
+ */
 typedef struct {
     float *m, *l, *acc; /* [rows], [rows], [rows][head_dim] */
 } attend_state;
 
 /* Rows of one sequence and one KV head, in ascending position. */
 typedef struct {
-    const uint8_t *blocks;  /* the layer's and head's block in page 0 */
-    size_t page_bytes;      /* to the same block of the next page */
-    const uint32_t *pages;  /* of the sequence */
+    const uint8_t *blocks; /* the layer's and head's block in page 0 */
+    size_t page_bytes;     /* to the same block of the next page */
+    const uint32_t *pages; /* of the sequence */
     uint32_t head_dim, rows;
-    uint32_t window;        /* 0: all */
+    uint32_t window; /* 0: all */
     float scale, softcap;
     const float *q[ATTEND_ROWS];
     uint32_t position[ATTEND_ROWS];
@@ -54,16 +55,18 @@ typedef struct {
 typedef struct float_kernels {
     void (*rms_norm)(float *out, const float *x, const float *weight, uint32_t n, float eps);
     /* cos and sin of position * inv_freq[i], times factor. */
-    void (*rope_angles)(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position, float factor);
+    void (*rope_angles)(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position,
+                        float factor);
     /* Turns one head's first 2n channels. */
     void (*rope_turn)(float *x, const float *cosines, const float *sines, uint32_t n, bool interleaved);
     void (*act_mul)(float *out, const float *gate, const float *up, uint32_t n, activation act);
     void (*add)(float *out, const float *x, uint32_t n);
-    /* One token's K and V into `slot` of a block; values outside f16's range are clamped, so that no stored value is inf. */
+    /* One token's K and V into `slot` of a block; values outside f16's range are clamped, so that no stored value is
+     * inf. */
     void (*kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);
-    void (*attend_load)(attend_work *w);                  /* q into the kernel's own form, once */
-    /* part = attention over positions [512 split, 512 split + 512), of `count` heads with the same rows: a page's heads lie
-     * side by side, so they are read together. */
+    void (*attend_load)(attend_work *w); /* q into the kernel's own form, once */
+    /* part = attention over positions [512 split, 512 split + 512), of `count` heads with the same rows: a page's heads
+     * lie side by side, so they are read together. */
     void (*attend_split)(attend_work *const *works, uint32_t count, uint32_t split);
     /* Row `into_row` of `into` takes in row `from_row` of `from`. */
     void (*attend_merge)(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim);

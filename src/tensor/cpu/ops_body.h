@@ -1,6 +1,6 @@
-/* tensor/cpu/ops_body.h: norm, rope and activations for every instruction set with vectors. The including file has included
- * its vec.h; all functions are static. The last, partial vector of a row goes through a zeroed copy, so that each element's
- * arithmetic depends on its place in the row alone. Pure. */
+/* tensor/cpu/ops_body.h: norm, rope and activations for every instruction set with vectors. The including file has
+ * included its vec.h; all functions are static. The last, partial vector of a row goes through a zeroed copy, so that
+ * each element's arithmetic depends on its place in the row alone. Pure. */
 #ifndef HEADWAY_TENSOR_CPU_OPS_BODY_H
 #define HEADWAY_TENSOR_CPU_OPS_BODY_H
 
@@ -59,7 +59,8 @@ static inline void act_mul(float *out, const float *gate, const float *up, uint3
     for (; i + VEC_WIDTH <= n; i += VEC_WIDTH)
         vec_store(out + i, vec_activate(vec_load(gate + i), act) * vec_load(up + i));
     if (i < n)
-        vec_store_part(out + i, vec_activate(vec_load_part(gate + i, n - i), act) * vec_load_part(up + i, n - i), n - i);
+        vec_store_part(out + i, vec_activate(vec_load_part(gate + i, n - i), act) * vec_load_part(up + i, n - i),
+                       n - i);
 }
 
 static inline void add(float *out, const float *x, uint32_t n)
@@ -110,7 +111,8 @@ static inline void vec_sin_cos(vec position, vec frequency, vec *sine, vec *cosi
     *cosine = (vec)((((veci)s & odd) | ((veci)c & ~odd)) ^ ((turn + 1) & 2) << 30);
 }
 
-static inline void rope_angles(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position, float factor)
+static inline void rope_angles(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position,
+                               float factor)
 {
     vec at = vec_all((float)position), by = vec_all(factor), s, c;
     for (uint32_t i = 0; i < n; i += VEC_WIDTH) {

@@ -1,4 +1,5 @@
-/* A CPU backend's op side alone: pool, kernels of one instruction set, a KV cache, and sequences with random K and V. */
+/* A CPU backend's op side alone: pool, kernels of one instruction set, a KV cache, and sequences with random K and V.
+ */
 #ifndef TESTS_ATTEND_FIXTURE_H
 #define TESTS_ATTEND_FIXTURE_H
 

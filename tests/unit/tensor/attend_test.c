@@ -1,4 +1,5 @@
-/* Attention: against a double-precision reference, and against itself in other batches, chunks, pages and thread counts. */
+/* Attention: against a double-precision reference, and against itself in other batches, chunks, pages and thread
+ * counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,8 +80,16 @@ static void step(fixture *f, sequence *list, const uint32_t *counts, uint64_t *s
     }
     uint32_t layer = s.layers - 1;
     kv_write_args write = {f->cache, layer, {&k, 0, k_width}, {&v, 0, k_width}, segments, n};
-    attend_args attend = {f->cache, layer,   {&q, 0, q_width},        {&out, 0, q_width}, s.heads, segments,
-                          n,        s.dim == 64 ? 0.125f : 1.0f / sqrtf((float)s.dim), s.softcap, s.window};
+    attend_args attend = {f->cache,
+                          layer,
+                          {&q, 0, q_width},
+                          {&out, 0, q_width},
+                          s.heads,
+                          segments,
+                          n,
+                          s.dim == 64 ? 0.125f : 1.0f / sqrtf((float)s.dim),
+                          s.softcap,
+                          s.window};
     cpu_kv_write(&f->cpu.base, &write);
     cpu_attend(&f->cpu.base, &attend);
     for (uint32_t i = 0; i < n; i++) {
@@ -105,11 +114,13 @@ static void fill_with_junk(fixture *f, uint64_t *state)
     for (uint32_t i = 0; i < PAGES_MAX; i++)
         pages[i] = i;
     kv_segment all = {pages, 0, 0, rows};
-    cpu_kv_write(&f->cpu.base, &(kv_write_args){f->cache, f->s.layers - 1, {&junk, 0, width}, {&junk, 0, width}, &all, 1});
+    cpu_kv_write(&f->cpu.base,
+                 &(kv_write_args){f->cache, f->s.layers - 1, {&junk, 0, width}, {&junk, 0, width}, &all, 1});
     free(junk.data);
 }
 
-/* Chunks of at most `chunk_max` tokens, random when it is 0; pages dealt at random and full of another life's values. */
+/* Chunks of at most `chunk_max` tokens, random when it is 0; pages dealt at random and full of another life's values.
+ */
 static bool run(const char *kernels, uint32_t threads, shape s, sequence *list, uint64_t seed, uint32_t chunk_max)
 {
     fixture f;
@@ -191,8 +202,8 @@ static void matches_a_double_precision_reference(void **unused)
 {
     (void)unused;
     static const shape shapes[] = {
-        {9, 3, 64, 2, 0, 0},  {2, 2, 16, 1, 0, 0},    {4, 1, 128, 1, 0, 0},  {8, 1, 32, 1, 0, 0},
-        {4, 1, 256, 1, 100, 0}, {3, 1, 64, 1, 511, 20.0f}, {4, 2, 80, 2, 1, 0}, {3, 3, 48, 1, 64, 30.0f},
+        {9, 3, 64, 2, 0, 0},    {2, 2, 16, 1, 0, 0},       {4, 1, 128, 1, 0, 0}, {8, 1, 32, 1, 0, 0},
+        {4, 1, 256, 1, 100, 0}, {3, 1, 64, 1, 511, 20.0f}, {4, 2, 80, 2, 1, 0},  {3, 3, 48, 1, 64, 30.0f},
     };
     for (size_t k = 0; k < sizeof(KERNELS) / sizeof(KERNELS[0]); k++)
         for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
@@ -235,8 +246,8 @@ static void gives_the_same_bits_in_any_batch(void **unused)
     for (size_t k = 0; k < sizeof(KERNELS) / sizeof(KERNELS[0]); k++)
         for (uint64_t seed = 1; seed <= schedules; seed++) {
             uint64_t state = seed * 31;
-            shape s = {0, 1 + random_below(&state, 2), dims[random_below(&state, 5)], 2,
-                       windows[random_below(&state, 6)], random_below(&state, 4) ? 0 : 15.0f};
+            shape s = {0, 1 + random_below(&state, 2),      dims[random_below(&state, 5)],
+                       2, windows[random_below(&state, 6)], random_below(&state, 4) ? 0 : 15.0f};
             s.heads = s.kv_heads * ratios[random_below(&state, 4)];
             check_same_bits(KERNELS[k], s, seed);
         }

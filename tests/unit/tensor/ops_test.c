@@ -30,7 +30,8 @@ static void rms_norm_matches_double(void **unused)
         for (size_t i = 0; kernels && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             uint32_t n = sizes[i];
             uint64_t state = i;
-            float *x = random_floats(&state, n, 3), *weight = random_floats(&state, n, 1), *out = calloc(n, sizeof(float));
+            float *x = random_floats(&state, n, 3), *weight = random_floats(&state, n, 1),
+                  *out = calloc(n, sizeof(float));
             kernels->rms_norm(out, x, weight, n, 1e-5f);
             double sum = 0, off = 0;
             for (uint32_t j = 0; j < n; j++)
@@ -91,7 +92,8 @@ static void rope_turns_pairs_and_halves(void **unused)
 
 static double activate(double g, activation act)
 {
-    return act == ACT_SILU ? g / (1 + exp(-g)) : 0.5 * g * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (g + 0.044715 * g * g * g)));
+    return act == ACT_SILU ? g / (1 + exp(-g))
+                           : 0.5 * g * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (g + 0.044715 * g * g * g)));
 }
 
 static void activations_match_double(void **unused)
@@ -166,10 +168,8 @@ static void rows_do_not_know_their_company(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rms_norm_matches_double),
-        cmocka_unit_test(angles_hold_up_to_a_million_positions),
-        cmocka_unit_test(rope_turns_pairs_and_halves),
-        cmocka_unit_test(activations_match_double),
+        cmocka_unit_test(rms_norm_matches_double),        cmocka_unit_test(angles_hold_up_to_a_million_positions),
+        cmocka_unit_test(rope_turns_pairs_and_halves),    cmocka_unit_test(activations_match_double),
         cmocka_unit_test(rows_do_not_know_their_company),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,11 @@
 /* Attention with VNNI: f32 would bound a long prompt's prefill, 16-bit products with 32-bit sums go twice as fast.
  * K and V are f16, so 13 bits per token (scaled by the power of two that its largest channel needs: exact in the two
- * largest binades) lose nothing that f16 kept; q gets the bits that 32-bit sums leave, and weights get 13 bits below the
- * row's largest in the tile. Integer sums are exact, so their order is free; everything after them is f32 per row.
+ * largest binades) lose nothing that f16 kept; q gets the bits that 32-bit sums leave, and weights get 13 bits below
+ * the row's largest in the tile. Integer sums are exact, so their order is free; everything after them is f32 per row.
  *
- * For key j with value scale 2^v_j: u_j = score_j + v_j, P_j = 2^(u_j - top) in [0, 1], top = max u rounded up, so a large value's weight is the
- * precise one. acc += 2^top * sum P_j V_j, l += 2^top * sum P_j 2^-v_j. A row that sees no key of a tile keeps its bits. */
+ * For key j with value scale 2^v_j: u_j = score_j + v_j, P_j = 2^(u_j - top) in [0, 1], top = max u rounded up, so a
+ * large value's weight is the precise one. acc += 2^top * sum P_j V_j, l += 2^top * sum P_j 2^-v_j. A row that sees no
+ * key of a tile keeps its bits. */
 #include "tensor/cpu/avx512/vec.h"
 #include "tensor/cpu/float_kernels.h"
 
@@ -17,7 +18,7 @@ enum {
     WEIGHT_LOG = 13, /* 64 keys * 2^13 * 4094 < 2^31 */
     WEIGHT_ONE = 1 << WEIGHT_LOG,
     ROUND_MAGIC_BITS = 0x4b400000,
-    KEY_ONE = 4,          /* keys are in units of 2^k / KEY_ONE */
+    KEY_ONE = 4, /* keys are in units of 2^k / KEY_ONE */
     KEY_MOST = KEY_ONE * 4094,
     HALVES = 2 * VEC_WIDTH, /* 16-bit numbers in a vector */
 };
@@ -30,14 +31,14 @@ enum {
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
-    int16_t *q;      /* [ATTEND_ROWS][head_dim] */
-    int16_t *k;      /* [head_dim / 2][ATTEND_TILE][2] */
-    int16_t *v;      /* [ATTEND_TILE / 2][head_dim][2]: tokens t and t + 16 of a page */
-    int16_t *weight; /* [BLOCK_ROWS][ATTEND_TILE], in v's order of tokens */
-    float *score;    /* [BLOCK_ROWS][ATTEND_TILE] */
-    float *most;     /* [BLOCK_ROWS][VEC_WIDTH] largest score per lane */
-    float *sum;      /* [ATTEND_ROWS][VEC_WIDTH] l per lane */
-    float *q_scale;  /* [ATTEND_ROWS] */
+    int16_t *q;                         /* [ATTEND_ROWS][head_dim] */
+    int16_t *k;                         /* [head_dim / 2][ATTEND_TILE][2] */
+    int16_t *v;                         /* [ATTEND_TILE / 2][head_dim][2]: tokens t and t + 16 of a page */
+    int16_t *weight;                    /* [BLOCK_ROWS][ATTEND_TILE], in v's order of tokens */
+    float *score;                       /* [BLOCK_ROWS][ATTEND_TILE] */
+    float *most;                        /* [BLOCK_ROWS][VEC_WIDTH] largest score per lane */
+    float *sum;                         /* [ATTEND_ROWS][VEC_WIDTH] l per lane */
+    float *q_scale;                     /* [ATTEND_ROWS] */
     float *k_scale, *v_log, *v_inverse; /* [ATTEND_TILE] 2^k, v, 2^-v */
     float *keep, *take, *top;           /* [BLOCK_ROWS] factors of acc and of the tile's sum; the tile's maximum */
 } room;
@@ -120,7 +121,8 @@ void kv_write_avx512(uint8_t *block, uint32_t slot, uint32_t head_dim, const flo
     exponents[KV_PAGE_TOKENS + slot] = (int8_t)((int)(largest_half(v_out, head_dim) >> 10) - 26);
 }
 
-/* The largest scale at which no sum with keys of up to KEY_MOST leaves 32 bits: by the sum of |q|, not by its largest. */
+/* The largest scale at which no sum with keys of up to KEY_MOST leaves 32 bits: by the sum of |q|, not by its largest.
+ */
 static float query_scale(const float *q, uint32_t dim)
 {
     vec most = vec_all(0), sum = vec_all(0);
@@ -129,8 +131,10 @@ static float query_scale(const float *q, uint32_t dim)
         most = vec_max(x, most);
         sum += x;
     }
-    float room_for_sum = (float)(INT32_MAX / KEY_MOST - (int)dim), all = vec_sum(sum), largest = _mm512_reduce_max_ps(most);
-    float by_sum = room_for_sum / all, by_largest = 32767.0f / largest, scale = by_sum < by_largest ? by_sum : by_largest;
+    float room_for_sum = (float)(INT32_MAX / KEY_MOST - (int)dim), all = vec_sum(sum),
+          largest = _mm512_reduce_max_ps(most);
+    float by_sum = room_for_sum / all, by_largest = 32767.0f / largest,
+          scale = by_sum < by_largest ? by_sum : by_largest;
     return largest > 0 && scale < 1e30f ? scale : 0;
 }
 
@@ -209,14 +213,16 @@ static void fix_values(room m, const uint8_t *block, const uint8_t *next, uint32
     }
 }
 
-/* Positions [base + start, base + start + KV_PAGE_TOKENS), while the same page of the next tile is on its way to L2. Pages that begin at `seen` or later may not exist: zeros. */
+/* Positions [base + start, base + start + KV_PAGE_TOKENS), while the same page of the next tile is on its way to L2.
+ * Pages that begin at `seen` or later may not exist: zeros. */
 static void fix_page(const attend_work *w, uint32_t base, uint32_t start, uint32_t seen)
 {
     room m = room_of(w);
     uint32_t dim = w->head_dim, after = base + start + ATTEND_TILE;
     if (base + start < seen) {
         const uint8_t *block = w->blocks + (size_t)w->pages[(base + start) / KV_PAGE_TOKENS] * w->page_bytes;
-        const uint8_t *next = after < seen ? w->blocks + (size_t)w->pages[after / KV_PAGE_TOKENS] * w->page_bytes : block;
+        const uint8_t *next =
+            after < seen ? w->blocks + (size_t)w->pages[after / KV_PAGE_TOKENS] * w->page_bytes : block;
         fix_keys(m, block, next, 0, dim, start);
         fix_keys(m, block, next, 1, dim, start + KV_GROUP);
         fix_values(m, block, next, dim, start);
@@ -236,23 +242,22 @@ INLINE void add_products(__m512i *sum, __m512i a, __m512i b)
     __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
 }
 
-/* sum[r][v] = sum over pairs of a[r] * b[v]; a's rows are a_stride apart, b's pairs b_stride, both in 16-bit numbers. */
+/* sum[r][v] = sum over pairs of a[r] * b[v]; a's rows are a_stride apart, b's pairs b_stride, both in 16-bit numbers.
+ */
 INLINE void multiply(uint32_t rows, uint32_t vecs, const int16_t *a, size_t a_stride, const int16_t *b, size_t b_stride,
                      uint32_t pairs, __m512i sum[UNIT_ROWS][TILE_VECS])
 {
-    UNROLL for (uint32_t r = 0; r < rows; r++)
-        UNROLL for (uint32_t v = 0; v < vecs; v++)
-            sum[r][v] = _mm512_setzero_si512();
+    UNROLL for (uint32_t r = 0; r < rows; r++) UNROLL for (uint32_t v = 0; v < vecs; v++) sum[r][v] =
+        _mm512_setzero_si512();
     for (uint32_t p = 0; p < pairs; p++) {
         __m512i lane[TILE_VECS];
-        UNROLL for (uint32_t v = 0; v < vecs; v++)
-            lane[v] = _mm512_load_si512(b + p * b_stride + v * HALVES);
-        UNROLL for (uint32_t r = 0; r < rows; r++) {
+        UNROLL for (uint32_t v = 0; v < vecs; v++) lane[v] = _mm512_load_si512(b + p * b_stride + v * HALVES);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
             int32_t pair;
             memcpy(&pair, a + r * a_stride + 2 * p, sizeof(pair));
             __m512i x = _mm512_set1_epi32(pair);
-            UNROLL for (uint32_t v = 0; v < vecs; v++)
-                add_products(&sum[r][v], lane[v], x);
+            UNROLL for (uint32_t v = 0; v < vecs; v++) add_products(&sum[r][v], lane[v], x);
         }
     }
 }
@@ -305,11 +310,13 @@ INLINE void score_rows(uint32_t rows, const attend_work *w, room m, uint32_t row
     __m512i sum[UNIT_ROWS][TILE_VECS];
     multiply(rows, TILE_VECS, m.q + (size_t)row * w->head_dim, w->head_dim, m.k, 2 * ATTEND_TILE, w->head_dim / 2, sum);
     bool capped = w->softcap > 0;
-    UNROLL for (uint32_t r = 0; r < rows; r++) {
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
         vec q_scale = vec_all(m.q_scale[row + r]), most = vec_all(ATTEND_MASKED);
         uint64_t lanes = masked ? visible_lanes(w, row + r, base) : ~0ull;
         float *score = m.score + (row - block + r) * ATTEND_TILE, *most_out = m.most + (row - block + r) * VEC_WIDTH;
-        UNROLL for (uint32_t v = 0; v < TILE_VECS; v++) {
+        UNROLL for (uint32_t v = 0; v < TILE_VECS; v++)
+        {
             vec scaled = _mm512_cvtepi32_ps(sum[r][v]) * vec_load(m.k_scale + v * VEC_WIDTH);
             vec u = vec_fma(scaled, q_scale, capped ? vec_all(0) : vec_load(m.v_log + v * VEC_WIDTH));
             if (masked)
@@ -339,8 +346,9 @@ static vec rows_most(const float *most)
     return _mm512_roundscale_ps(_mm512_shuffle_f32x4(all, all, 0xd8), _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
 
-/* Weights in units of 1 / WEIGHT_ONE: 2^(score + WEIGHT_LOG - top), `top` a whole number. Adding `magic` rounds the score
- * and leaves the exponent in the low bits; scores more than 64 below are taken for 64 below, which rounds to nothing. */
+/* Weights in units of 1 / WEIGHT_ONE: 2^(score + WEIGHT_LOG - top), `top` a whole number. Adding `magic` rounds the
+ * score and leaves the exponent in the low bits; scores more than 64 below are taken for 64 below, which rounds to
+ * nothing. */
 INLINE void weigh_row(const attend_work *w, room m, uint32_t row, uint32_t at, uint32_t base, bool masked)
 {
     vec magic = vec_all(ROUND_MAGIC), from_top = vec_all(ROUND_MAGIC + WEIGHT_LOG - m.top[at]), sum = vec_all(0);
@@ -364,15 +372,18 @@ INLINE void weigh_row(const attend_work *w, room m, uint32_t row, uint32_t at, u
     vec_store(l, vec_fma(sum, vec_all(m.take[at]), vec_load(l) * vec_all(m.keep[at])));
 }
 
-INLINE void add_values(uint32_t rows, uint32_t vecs, const attend_work *w, room m, uint32_t row, uint32_t at, uint32_t c)
+INLINE void add_values(uint32_t rows, uint32_t vecs, const attend_work *w, room m, uint32_t row, uint32_t at,
+                       uint32_t c)
 {
     __m512i sum[UNIT_ROWS][TILE_VECS];
     uint32_t dim = w->head_dim;
     multiply(rows, vecs, m.weight + at * ATTEND_TILE, ATTEND_TILE, m.v + 2 * c, 2 * dim, ATTEND_TILE / 2, sum);
-    UNROLL for (uint32_t r = 0; r < rows; r++) {
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
         vec keep = vec_all(m.keep[at + r]), take = vec_all(m.take[at + r]);
         float *acc = w->part.acc + (size_t)(row + r) * dim + c;
-        UNROLL for (uint32_t v = 0; v < vecs; v++) {
+        UNROLL for (uint32_t v = 0; v < vecs; v++)
+        {
             vec kept = vec_load(acc + v * VEC_WIDTH) * keep;
             vec_store(acc + v * VEC_WIDTH, vec_fma(_mm512_cvtepi32_ps(sum[r][v]), take, kept));
         }

@@ -1,5 +1,5 @@
-/* Attention and the KV cache in plain C, f32 arithmetic. A tile's K and V are widened once and serve every row. Keys that
- * a row does not see have weight zero, and all values are finite, so they change no bit of its state. */
+/* Attention and the KV cache in plain C, f32 arithmetic. A tile's K and V are widened once and serve every row. Keys
+ * that a row does not see have weight zero, and all values are finite, so they change no bit of its state. */
 #include "tensor/cpu/float_kernels.h"
 #include "tensor/cpu/generic/half.h"
 

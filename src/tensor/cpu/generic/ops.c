@@ -14,7 +14,8 @@ static void rms_norm(float *out, const float *x, const float *weight, uint32_t n
         out[i] = x[i] * inverse * weight[i];
 }
 
-static void rope_angles(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position, float factor)
+static void rope_angles(float *cosines, float *sines, const float *inv_freq, uint32_t n, uint32_t position,
+                        float factor)
 {
     for (uint32_t i = 0; i < n; i++) {
         double angle = (double)position * (double)inv_freq[i];
