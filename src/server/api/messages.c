@@ -130,6 +130,20 @@ static void set_token(json_t *variables, const char *name, const tokenizer *t, t
         json_object_set_new(variables, name, json_stringn(text.data, text.size));
 }
 
+/* A client's own template variables; never one that a template trusts as a special token (chat_template.h). */
+static void add_extra_variables(json_t *variables, json_t *extra)
+{
+    static const char suffix[] = "_token";
+    const size_t tail = sizeof suffix - 1;
+    const char *key;
+    json_t *value;
+    json_object_foreach(extra, key, value) {
+        size_t size = strlen(key);
+        if (size < tail || strcmp(key + size - tail, suffix))
+            json_object_set(variables, key, value);
+    }
+}
+
 /* The template's variables out of the request. NULL: x->error is set. */
 static json_t *make_variables(exchange *x, json_t *body, json_t *messages)
 {
@@ -139,7 +153,7 @@ static json_t *make_variables(exchange *x, json_t *body, json_t *messages)
     bool use_tools =
         json_array_size(tools) && !(json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0);
     if (extra && json_is_object(extra))
-        json_object_update(variables, extra);
+        add_extra_variables(variables, extra);
     json_t *effort = json_object_get(body, "reasoning_effort");
     if (effort && !json_is_null(effort))
         json_object_set(variables, "reasoning_effort", effort);
