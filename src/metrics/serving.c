@@ -11,7 +11,6 @@ static const double between_tokens_edges[] = {.0005, .001, .0015, .002, .003, .0
                                               .5,    .75,  1,     2.5,  5,    7.5,  10,   20,   40,   80};
 static const double request_edges[] = {.01, .025, .05, .1, .2, .3, .5, .8,  1,   1.5, 2,   2.5,  5,
                                        10,  15,   20,  30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
-static const double iteration_edges[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 static const double n_edges[] = {1, 2, 5, 10, 20};
 
 enum { TOKEN_EDGES_MAX = 40 };
@@ -80,7 +79,6 @@ static void register_tokens(serving_metrics *m, metrics_registry *r, uint32_t co
         spread_of(r, "vllm:request_generation_tokens", "Generated tokens of a request.", tokens);
     m->request_max_tokens = spread_of(r, "vllm:request_params_max_tokens", "max_tokens of a request.", tokens);
     m->request_n = spread_of(r, "vllm:request_params_n", "n of a request.", EDGES(n_edges));
-    m->iteration_tokens = spread_of(r, "vllm:iteration_tokens_total", "Tokens of a step.", EDGES(iteration_edges));
 }
 
 static void register_times(serving_metrics *m, metrics_registry *r)

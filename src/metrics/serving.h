@@ -16,7 +16,6 @@ typedef struct {
     counter *preemptions, *prompt_tokens, *prompt_tokens_cached, *generated_tokens;
     counter *finished[SERVED_REASONS];
     histogram *request_prompt_tokens, *request_generated_tokens, *request_max_tokens, *request_n; /* of one request */
-    histogram *iteration_tokens;                                                                  /* of one step */
     histogram *first_token_s, *between_tokens_s, *per_token_s, *request_s, *queue_s, *prefill_s, *decode_s,
         *inference_s;
     counter *steps, *decode_steps, *prefill_runs, *bytes, *busy_s, *prefill_busy_s, *decode_busy_s;
