@@ -49,42 +49,46 @@ def texts(count):
 
 
 def kl(reference, other):
-    reference, other = reference.astype(np.float64), other.astype(np.float64)
-    def log_softmax(x):
-        x = x - x.max(-1, keepdims=True)
-        return x - np.log(np.exp(x).sum(-1, keepdims=True))
-    p, q = log_softmax(reference), log_softmax(other)
-    return (np.exp(p) * (p - q)).sum(-1), (p.argmax(-1) == q.argmax(-1))
+    """torch f32 logits -> mean KL(reference || other) and the share of equal argmax"""
+    import torch
+    p, q = torch.log_softmax(reference.double(), -1), torch.log_softmax(other.double(), -1)
+    return float((p.exp() * (p - q)).sum(-1).mean()), float((p.argmax(-1) == q.argmax(-1)).double().mean())
 
 
-def main():
-    model_path, tool, python = sys.argv[1:4]
-    count = int(sys.argv[4]) if len(sys.argv) > 4 else 64
+def logits_of_both(model_path, tool, python, group):
     with tempfile.TemporaryDirectory() as folder:
         job, theirs, ours = folder + "/job.json", folder + "/theirs.npy", folder + "/ours.bin"
-        json.dump(texts(count), open(job, "w"))
+        json.dump(group, open(job, "w"))
         subprocess.run([python, "-c", LLAMA, model_path, job, theirs], check=True)
         prompts = json.load(open(job + ".ids"))
         lines = "".join(" ".join(map(str, ids)) + "\n" for ids in prompts)
         subprocess.run([tool, model_path, ours], input=lines, text=True, check=True)
         theirs = np.load(theirs)
-        ours = np.fromfile(ours, np.float32).reshape(theirs.shape)
+        return prompts, {"headway": np.fromfile(ours, np.float32).reshape(theirs.shape), "llama.cpp": theirs}
+
+
+def main():
     import torch, transformers
+    transformers.utils.logging.disable_progress_bar()
+    model_path, tool, python = sys.argv[1:4]
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else 64
     torch.set_num_threads(2)
     folder, file = os.path.split(os.path.abspath(model_path))
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32).eval()
-    sums, at = {"headway": [], "llama.cpp": []}, 0
-    agree = {"headway": [], "llama.cpp": []}
-    with torch.no_grad():
+    sums, agree, work = {"headway": [], "llama.cpp": []}, {"headway": [], "llama.cpp": []}, texts(count)
+    for at in range(0, count, 8):
+        prompts, logits = logits_of_both(model_path, tool, python, work[at:at + 8])
+        row = 0
         for ids in prompts:
-            reference = model(torch.tensor([ids])).logits[0].numpy()
-            for name, logits in (("headway", ours), ("llama.cpp", theirs)):
-                d, same = kl(reference, logits[at:at + len(ids), :reference.shape[1]])
-                sums[name].append(d.mean())
-                agree[name].append(same.mean())
-            at += len(ids)
-    result = {name: {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))} for name, v in sums.items()}
-    print(json.dumps({"model": file, "prompts": count, **result}))
+            with torch.no_grad():
+                reference = model(torch.tensor([ids])).logits[0]
+            for name in sums:
+                d, same = kl(reference, torch.from_numpy(logits[name][row:row + len(ids), :reference.shape[1]]))
+                sums[name].append(d)
+                agree[name].append(same)
+            row += len(ids)
+        so_far = {name: {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))} for name, v in sums.items()}
+        print(json.dumps({"model": file, "prompts": len(sums["headway"]), **so_far}), flush=True)
 
 
 main()
