@@ -312,6 +312,8 @@ KERNEL_INLINE void float_tile(dtype type, int rows, uint32_t cols, const uint8_t
         acc[r] = _mm512_setzero_ps();
     for (uint32_t k = 0; k < cols; k++, x += TILE_ROWS) {
         __m512 column = load_float_column(type, panel, k);
+        if (rows <= FUSED_ROWS)
+            _mm_prefetch((const char *)panel + PREFETCH_BYTES + (type == DT_F32 ? 64 : 32) * (size_t)k, _MM_HINT_T0);
         UNROLL
         for (int r = 0; r < rows; r++)
             acc[r] = _mm512_fmadd_ps(column, _mm512_set1_ps(x[r]), acc[r]);
