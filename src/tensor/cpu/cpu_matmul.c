@@ -14,10 +14,10 @@
 enum {
     SCRATCH_BYTES = 8 << 20, /* of packed activations at once */
     BAND_BYTES = 512 << 10,  /* of them per band */
-    UNIT_COST = 2 << 20,     /* multiply-adds worth claiming as one tile of the pool */
+    UNIT_COST = 4 << 20,     /* multiply-adds worth claiming as one tile of the pool */
     UNPACK_COST = 6,         /* of a panel, in rows of multiply-adds */
     AHEAD_TILES = 4,         /* that share the asking for the next panel */
-    UNITS_PER_THREAD = 4,    /* at least, where there are panels enough */
+    UNITS_PER_THREAD = 3,    /* at least, where there are panels enough */
     PACK_INLINE = 8192,      /* elements packed by the caller alone */
     FORMS_MAX = MATMUL_TARGETS_MAX,
 };

@@ -18,13 +18,14 @@ enum {
     PREFETCH_BYTES = 8192,
 };
 
-/* Asks for one block's share of the panel: its codes and at most 64 bytes of scales. */
+/* Asks for one block's share of the panel, its codes and at most 64 bytes of scales, into L2: the few requests that L1
+ * keeps open would be the limit. */
 KERNEL_INLINE void prefetch_block(const uint8_t *ahead, size_t block_bytes)
 {
     UNROLL
     for (size_t line = 0; line < 9; line++)
         if (64 * line < block_bytes + 64)
-            _mm_prefetch((const char *)ahead + 64 * line, _MM_HINT_T0);
+            _mm_prefetch((const char *)ahead + 64 * line, _MM_HINT_T1);
 }
 
 KERNEL_INLINE __m512i broadcast_i32(const uint8_t *at)
