@@ -1,4 +1,4 @@
-"""The default model through the whole server: the same words alone, in a crowd, streamed or not; control tokens in messages."""
+"""The default model through the whole server: same words alone, in a crowd, streamed or not; control tokens."""
 
 import asyncio
 
