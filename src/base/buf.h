@@ -1,5 +1,6 @@
-/* base/buf.h: a growable byte buffer. Zero-initialise; buf_free when done. `data` is always NUL-terminated once non-NULL
- * (the NUL is not counted). Out of memory or over `limit` sets `failed` and later appends do nothing. One thread. */
+/* base/buf.h: a growable byte buffer. Zero-initialise; buf_free when done. `data` is always NUL-terminated once
+ * non-NULL (the NUL is not counted). Out of memory or over `limit` sets `failed` and later appends do nothing. One
+ * thread. */
 #ifndef HEADWAY_BASE_BUF_H
 #define HEADWAY_BASE_BUF_H
 

@@ -1,4 +1,5 @@
-/* base/rng.h: seeded pseudo-random numbers (SplitMix64). The caller owns the state; same seed, same numbers everywhere. */
+/* base/rng.h: seeded pseudo-random numbers (SplitMix64). The caller owns the state; same seed, same numbers everywhere.
+ */
 #ifndef HEADWAY_BASE_RNG_H
 #define HEADWAY_BASE_RNG_H
 

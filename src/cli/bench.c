@@ -28,12 +28,12 @@ static const command_spec bench_spec = {
 
 typedef struct {
     runner *runner;
-    int32_t *tokens;   /* context random ids */
-    uint32_t *pages;   /* streams * pages_per_stream */
+    int32_t *tokens; /* context random ids */
+    uint32_t *pages; /* streams * pages_per_stream */
     uint32_t pages_per_stream, streams;
     sampled_token *sampled;
     sampling_params greedy;
-    uint64_t bytes;    /* of the last measured run */
+    uint64_t bytes; /* of the last measured run */
 } bench;
 
 static int by_value(const void *a, const void *b)
@@ -59,7 +59,8 @@ static void run_plan(bench *b, const step_plan *plan)
 static void open_streams(bench *b)
 {
     for (uint32_t s = 0; s < b->streams; s++)
-        b->runner->ops->sequence_open(b->runner, s, &(sequence_start){.params = &b->greedy, .tokens = b->tokens, .prompt_count = 1});
+        b->runner->ops->sequence_open(b->runner, s,
+                                      &(sequence_start){.params = &b->greedy, .tokens = b->tokens, .prompt_count = 1});
 }
 
 /* Seconds to prefill `count` tokens of stream `seq`. */
@@ -118,7 +119,9 @@ static status open_bench(bench *b, const command_flags *flags, uint32_t longest,
     uint32_t context = longest + tokens + KV_PAGE_TOKENS;
     char plan[256];
     st = model_runner_open(&b->runner, file,
-                           &(model_runner_config){.threads = (uint32_t)threads, .context = context, .sequences = b->streams,
+                           &(model_runner_config){.threads = (uint32_t)threads,
+                                                  .context = context,
+                                                  .sequences = b->streams,
                                                   .kernels = getenv("HEADWAY_CPU")},
                            plan, sizeof plan, err);
     model_file_close(file);

@@ -1,4 +1,5 @@
-/* cli/commands.h: the subcommands of `headway`, one file each. Each gets argv from its own name on and returns the exit code. */
+/* cli/commands.h: the subcommands of `headway`, one file each. Each gets argv from its own name on and returns the exit
+ * code. */
 #ifndef HEADWAY_CLI_COMMANDS_H
 #define HEADWAY_CLI_COMMANDS_H
 

@@ -1,4 +1,5 @@
-/* model/batch.c: the cursor over (layer, op, row block) that carries rows through any architecture, and the output head. */
+/* model/batch.c: the cursor over (layer, op, row block) that carries rows through any architecture, and the output
+ * head. */
 #include "model/model.h"
 
 #include <assert.h>
@@ -126,7 +127,8 @@ void head_destroy(const model *m, head_scratch *h)
     *h = (head_scratch){0};
 }
 
-void head_logits(const model *m, const head_scratch *h, const batch *b, const uint32_t *rows, uint32_t count, float *logits)
+void head_logits(const model *m, const head_scratch *h, const batch *b, const uint32_t *rows, uint32_t count,
+                 float *logits)
 {
     const backend_ops *ops = m->device->ops;
     const model_config *c = &m->config;

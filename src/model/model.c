@@ -25,8 +25,8 @@ static status read_heads(model *m, const model_file *file, error *err)
         return error_set(err, ERR_INVALID, "%s: %s.attention.head_count: %u is no multiple of head_count_kv %u",
                          model_file_path(file), m->arch->name, c->heads, c->kv_heads);
     if (value_dim != c->head_dim)
-        return error_set(err, ERR_UNSUPPORTED, "%s: %s.attention.value_length: %u, want key_length %u", model_file_path(file),
-                         m->arch->name, value_dim, c->head_dim);
+        return error_set(err, ERR_UNSUPPORTED, "%s: %s.attention.value_length: %u, want key_length %u",
+                         model_file_path(file), m->arch->name, value_dim, c->head_dim);
     if (c->head_dim % 16 || c->rotary % 2)
         return error_set(err, ERR_UNSUPPORTED, "%s: head size %u (rotary %u): want a multiple of 16 (of 2)",
                          model_file_path(file), c->head_dim, c->rotary);
@@ -69,8 +69,8 @@ static status check_unused(const model *m, const model_file *file, error *err)
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         snprintf(name, sizeof name, "blk.0.%s", foreign[i]);
         if (model_file_tensor(file, name))
-            return error_set(err, ERR_UNSUPPORTED, "%s: tensor %s: architecture %s has no such part here", model_file_path(file),
-                             name, m->arch->name);
+            return error_set(err, ERR_UNSUPPORTED, "%s: tensor %s: architecture %s has no such part here",
+                             model_file_path(file), name, m->arch->name);
     }
     return OK;
 }
@@ -136,7 +136,8 @@ status model_load(model **out, const model_file *file, backend *device, const lo
         return st;
     const arch_ops *arch = arch_find(name);
     if (!arch)
-        return error_set(err, ERR_UNSUPPORTED, "%s: architecture \"%.*s\" is not supported (llama, qwen2, qwen3, gemma3 are)",
+        return error_set(err, ERR_UNSUPPORTED,
+                         "%s: architecture \"%.*s\" is not supported (llama, qwen2, qwen3, gemma3 are)",
                          model_file_path(file), (int)(name.size < 64 ? name.size : 64), name.data);
     model *m = calloc(1, sizeof *m);
     if (!m)

@@ -1,6 +1,7 @@
 /* model/model.h: a model's numbers and weights, bound to a backend, and the batch that moves through its layers.
- * The architecture files (arch/) bind names to weights and say what one op of one layer does to a block of rows; everything
- * else (cursor, yields, sampling) is common. A model is immutable after model_load. A batch belongs to the engine thread. */
+ * The architecture files (arch/) bind names to weights and say what one op of one layer does to a block of rows;
+ * everything else (cursor, yields, sampling) is common. A model is immutable after model_load. A batch belongs to the
+ * engine thread. */
 #ifndef HEADWAY_MODEL_MODEL_H
 #define HEADWAY_MODEL_MODEL_H
 
@@ -10,21 +11,21 @@
 typedef struct model model;
 typedef struct batch batch;
 
-typedef struct { /* rotary embedding of one kind of layer: models.md 1.1 */
+typedef struct {     /* rotary embedding of one kind of layer: models.md 1.1 */
     float *inv_freq; /* rotary / 2 */
     float factor;    /* multiplies cos and sin */
 } rope_table;
 
 typedef struct {
     uint32_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, context;
-    uint32_t rotary;         /* channels of a head that turn */
-    bool interleaved;        /* GGUF `llama` rotates adjacent pairs */
+    uint32_t rotary;  /* channels of a head that turn */
+    bool interleaved; /* GGUF `llama` rotates adjacent pairs */
     float rms_eps, attend_scale, embed_scale;
     float attend_softcap, final_softcap; /* 0: none */
-    uint32_t window;         /* of sliding layers; 0: no layer slides */
-    uint32_t window_pattern; /* every n-th layer is full */
+    uint32_t window;                     /* of sliding layers; 0: no layer slides */
+    uint32_t window_pattern;             /* every n-th layer is full */
     activation act;
-    uint32_t state_floats;   /* fixed-size recurrent state of a sequence; 0 for attention-only models */
+    uint32_t state_floats; /* fixed-size recurrent state of a sequence; 0 for attention-only models */
 } model_config;
 
 typedef struct { /* NULL where the architecture has none */
@@ -33,9 +34,9 @@ typedef struct { /* NULL where the architecture has none */
     bool sliding;
 } layer_weights;
 
-typedef struct { /* one family; a new one is a new file and a line in arch.c */
-    const char *name;   /* general.architecture */
-    uint32_t op_count;  /* ops of a layer; a chunk may stop after any of them */
+typedef struct {       /* one family; a new one is a new file and a line in arch.c */
+    const char *name;  /* general.architecture */
+    uint32_t op_count; /* ops of a layer; a chunk may stop after any of them */
     status (*configure)(model *m, const model_file *file, error *err); /* what differs from the defaults of arch.c */
     status (*bind)(model *m, const model_file *file, uint32_t layer, error *err);
     void (*run_op)(const model *m, batch *b, uint32_t layer, uint32_t op, uint32_t row_start, uint32_t row_count);
@@ -50,9 +51,9 @@ struct model {
     weight *embed, *head; /* head == embed when tied */
     buffer *final_norm;
     rope_table rope, rope_local; /* local: sliding layers of gemma3 */
-    uint32_t row_block;      /* rows that one op works on between two looks at the yield flag */
-    uint64_t weight_bytes;   /* device bytes that one decode step reads */
-    struct {                 /* row_block rows each; contents do not outlive an op */
+    uint32_t row_block;          /* rows that one op works on between two looks at the yield flag */
+    uint64_t weight_bytes;       /* device bytes that one decode step reads */
+    struct {                     /* row_block rows each; contents do not outlive an op */
         buffer *norm, *q, *k, *v, *att, *gate, *up, *proj;
     } work;
 };
@@ -75,17 +76,17 @@ typedef struct { /* consecutive tokens of one sequence in a batch */
 } batch_segment;
 
 struct batch {
-    buffer *x;               /* (row_capacity, hidden): the residual stream; lives across yields */
+    buffer *x; /* (row_capacity, hidden): the residual stream; lives across yields */
     uint32_t row_capacity, segment_capacity;
     uint32_t rows, segment_count;
     batch_segment *segments;
     kv_cache *cache;
-    uint32_t layer, op, row; /* the cursor: the next thing to run */
-    bool embedded;           /* rows of x hold embeddings */
+    uint32_t layer, op, row;         /* the cursor: the next thing to run */
+    bool embedded;                   /* rows of x hold embeddings */
     uint64_t weight_bytes, kv_bytes; /* useful bytes of the ops run since batch_start */
-    int32_t *ids;            /* scratch, row_capacity */
-    uint32_t *positions;     /* scratch, row_block */
-    kv_segment *slice;       /* scratch, segment_capacity */
+    int32_t *ids;                    /* scratch, row_capacity */
+    uint32_t *positions;             /* scratch, row_block */
+    kv_segment *slice;               /* scratch, segment_capacity */
 };
 
 status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t segment_capacity, error *err);
@@ -103,6 +104,7 @@ typedef struct {
 } head_scratch;
 status head_create(head_scratch *h, const model *m, error *err);
 void head_destroy(const model *m, head_scratch *h);
-void head_logits(const model *m, const head_scratch *h, const batch *b, const uint32_t *rows, uint32_t count, float *logits);
+void head_logits(const model *m, const head_scratch *h, const batch *b, const uint32_t *rows, uint32_t count,
+                 float *logits);
 
 #endif

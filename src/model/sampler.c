@@ -1,5 +1,6 @@
-/* model/sampler.c: penalties, filters and the draw. The candidate list holds only what can matter: tokens whose weight is above e^-30 of the
- * best one's after temperature; what is dropped sums to less than 1e-8 of the mass of any vocabulary here. */
+/* model/sampler.c: penalties, filters and the draw. The candidate list holds only what can matter: tokens whose weight
+ * is above e^-30 of the best one's after temperature; what is dropped sums to less than 1e-8 of the mass of any
+ * vocabulary here. */
 #include "model/sampler.h"
 
 #include <assert.h>
@@ -17,12 +18,12 @@ typedef struct {
 struct sampler {
     const sampling_params *params;
     uint32_t vocab, generated;
-    uint32_t *counts;    /* times generated, per id; NULL without penalties */
-    uint8_t *seen;       /* in prompt or generated, per id */
-    int32_t *touched;    /* ids with seen set */
+    uint32_t *counts; /* times generated, per id; NULL without penalties */
+    uint8_t *seen;    /* in prompt or generated, per id */
+    int32_t *touched; /* ids with seen set */
     uint32_t touched_count;
-    candidate *list;     /* vocab; NULL when greedy */
-    float *raw;          /* vocab: logits before bias and penalties; NULL without logprobs */
+    candidate *list; /* vocab; NULL when greedy */
+    float *raw;      /* vocab: logits before bias and penalties; NULL without logprobs */
 };
 
 static const float weight_floor = -30.0f;
@@ -43,8 +44,8 @@ static void note_token(sampler *s, int32_t id, bool generated)
     s->counts[id] += generated;
 }
 
-status sampler_create(sampler **out, const sampling_params *params, uint32_t vocab, const int32_t *tokens, uint32_t prompt_count,
-                      uint32_t generated_before)
+status sampler_create(sampler **out, const sampling_params *params, uint32_t vocab, const int32_t *tokens,
+                      uint32_t prompt_count, uint32_t generated_before)
 {
     sampler *s = calloc(1, sizeof *s);
     if (!s)
@@ -62,7 +63,8 @@ status sampler_create(sampler **out, const sampling_params *params, uint32_t voc
         s->list = malloc(vocab * sizeof *s->list);
     if (params->logprobs)
         s->raw = malloc(vocab * sizeof *s->raw);
-    if ((params->logprobs && !s->raw) || (penalties && (!s->counts || !s->seen || !s->touched)) || (params->temperature > 0 && !s->list)) {
+    if ((params->logprobs && !s->raw) || (penalties && (!s->counts || !s->seen || !s->touched)) ||
+        (params->temperature > 0 && !s->list)) {
         sampler_destroy(s);
         return ERR_MEMORY;
     }
@@ -157,7 +159,8 @@ static int by_distance(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* Keeps the tokens whose surprise is nearest to the entropy, until their mass reaches p (Meister et al., "Locally Typical Sampling"). */
+/* Keeps the tokens whose surprise is nearest to the entropy, until their mass reaches p (Meister et al., "Locally
+ * Typical Sampling"). */
 static uint32_t keep_typical(candidate *list, uint32_t count, float p)
 {
     double total = mass(list, count), entropy = 0;
@@ -199,8 +202,8 @@ static void sift_down(candidate *heap, uint32_t count, uint32_t at)
     }
 }
 
-/* Moves the best candidates to the end of the list, best last, until `most` are there or their mass reaches `enough`; the caller turns
- * them round. A heap: O(n) to build, and nearly always few are taken. */
+/* Moves the best candidates to the end of the list, best last, until `most` are there or their mass reaches `enough`;
+ * the caller turns them round. A heap: O(n) to build, and nearly always few are taken. */
 static uint32_t select_best(candidate *list, uint32_t count, uint32_t most, double enough)
 {
     double sum = 0;

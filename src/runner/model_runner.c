@@ -1,4 +1,5 @@
-/* runner/model_runner.c: step plans on a real model. One decode batch, and one batch per open chunk whose cursor survives a yield. */
+/* runner/model_runner.c: step plans on a real model. One decode batch, and one batch per open chunk whose cursor
+ * survives a yield. */
 #include "runner/model_runner.h"
 
 #include <assert.h>
@@ -186,8 +187,8 @@ static void runner_close(runner *base)
     free(r);
 }
 
-static const runner_ops model_runner_ops = {"model", runner_sequence_open, runner_sequence_close, runner_run, runner_yield,
-                                            runner_close};
+static const runner_ops model_runner_ops = {"model",    runner_sequence_open, runner_sequence_close,
+                                            runner_run, runner_yield,         runner_close};
 
 /* Context and pool: what was asked for, or what fits into half of the memory that is left. */
 static status plan_memory(model_runner *r, const model_runner_config *config, char *text, size_t text_size, error *err)
@@ -206,18 +207,18 @@ static status plan_memory(model_runner *r, const model_runner_config *config, ch
     if (pages > page_limit)
         pages = page_limit;
     if (pages == 0)
-        return error_set(err, ERR_MEMORY, "KV memory of %llu bytes holds no page (%llu bytes)", (unsigned long long)budget,
-                         (unsigned long long)info->page_bytes);
+        return error_set(err, ERR_MEMORY, "KV memory of %llu bytes holds no page (%llu bytes)",
+                         (unsigned long long)budget, (unsigned long long)info->page_bytes);
     uint64_t fits = pages * KV_PAGE_TOKENS;
     if (config->context && fits < wanted)
-        return error_set(err, ERR_MEMORY, "a context of %u tokens needs %llu MB of KV memory, %llu MB are there", wanted,
-                         (unsigned long long)(useful / info->max_sequences * info->page_bytes >> 20),
+        return error_set(err, ERR_MEMORY, "a context of %u tokens needs %llu MB of KV memory, %llu MB are there",
+                         wanted, (unsigned long long)(useful / info->max_sequences * info->page_bytes >> 20),
                          (unsigned long long)(budget >> 20));
     info->context_length = fits < wanted ? (uint32_t)fits : wanted;
     info->page_count = (uint32_t)pages;
     const char *why = config->context ? "asked for" : fits < wanted ? "what the KV memory holds" : "the model's own";
-    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB for %u streams (%s); weights %llu MB", info->context_length,
-             why, (unsigned long long)(pages * info->page_bytes >> 20), info->max_sequences,
+    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB for %u streams (%s); weights %llu MB",
+             info->context_length, why, (unsigned long long)(pages * info->page_bytes >> 20), info->max_sequences,
              config->kv_memory ? "asked for" : "at most half of the free memory, used as it fills",
              (unsigned long long)(r->model->weight_bytes >> 20));
     return OK;
@@ -253,7 +254,8 @@ static char *model_name(const model_file *file)
     return strdup(slash ? slash + 1 : path);
 }
 
-/* The roof is that of reading as much as a step reads, so that a last-level cache counts for what it gives; a start must stay quick. */
+/* The roof is that of reading as much as a step reads, so that a last-level cache counts for what it gives; a start
+ * must stay quick. */
 static size_t roof_bytes(uint64_t step_bytes)
 {
     return step_bytes < ROOF_BYTES_MAX ? (size_t)step_bytes : ROOF_BYTES_MAX;
@@ -278,7 +280,8 @@ status model_runner_open(runner **out, const model_file *file, const model_runne
     info->vocab_size = r->model->config.vocab;
     info->weight_bytes = r->model->weight_bytes;
     info->read_roof = r->device->ops->read_roof(r->device, roof_bytes(info->weight_bytes));
-    r->vocab_limit = config->vocab_limit && config->vocab_limit < info->vocab_size ? config->vocab_limit : info->vocab_size;
+    r->vocab_limit =
+        config->vocab_limit && config->vocab_limit < info->vocab_size ? config->vocab_limit : info->vocab_size;
     *out = &r->base;
     return OK;
 }

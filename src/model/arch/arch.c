@@ -1,4 +1,5 @@
-/* model/arch/arch.c: the registry of families, and reading their numbers and weights from a file with clear words when they are off. */
+/* model/arch/arch.c: the registry of families, and reading their numbers and weights from a file with clear words when
+ * they are off. */
 #include "model/arch/arch.h"
 
 #include <math.h>
@@ -17,8 +18,8 @@ const arch_ops *arch_find(span name)
     return NULL;
 }
 
-status arch_u32(const model *m, const model_file *file, const char *name, uint32_t fallback, uint32_t low, uint32_t high,
-                uint32_t *out, error *err)
+status arch_u32(const model *m, const model_file *file, const char *name, uint32_t fallback, uint32_t low,
+                uint32_t high, uint32_t *out, error *err)
 {
     char key[128];
     uint64_t value = fallback;
@@ -55,8 +56,8 @@ static void tensor_name(char *out, size_t size, int layer, const char *name)
         snprintf(out, size, "blk.%d.%s", layer, name);
 }
 
-status bind_weight(model *m, const model_file *file, int layer, const char *name, uint32_t rows, uint32_t cols, weight **out,
-                   error *err)
+status bind_weight(model *m, const model_file *file, int layer, const char *name, uint32_t rows, uint32_t cols,
+                   weight **out, error *err)
 {
     char full[96];
     tensor_name(full, sizeof full, layer, name);
@@ -68,8 +69,8 @@ status bind_weight(model *m, const model_file *file, int layer, const char *name
         return error_set(err, ERR_UNSUPPORTED, "%s: tensor %s: type %s is not supported", model_file_path(file), full,
                          type ? type->name : "unknown");
     if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1)
-        return error_set(err, ERR_INVALID, "%s: tensor %s: shape [%llu, %llu], want [%u, %u]", model_file_path(file), full,
-                         (unsigned long long)t->ne[0], (unsigned long long)t->ne[1], cols, rows);
+        return error_set(err, ERR_INVALID, "%s: tensor %s: shape [%llu, %llu], want [%u, %u]", model_file_path(file),
+                         full, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1], cols, rows);
     error why = {0};
     status st = m->device->ops->weight_create(m->device, (dtype)t->type, rows, cols, t->data, out, &why);
     if (st)
@@ -78,8 +79,8 @@ status bind_weight(model *m, const model_file *file, int layer, const char *name
     return OK;
 }
 
-status bind_vector(model *m, const model_file *file, int layer, const char *name, uint32_t size, unsigned flags, buffer **out,
-                   error *err)
+status bind_vector(model *m, const model_file *file, int layer, const char *name, uint32_t size, unsigned flags,
+                   buffer **out, error *err)
 {
     char full[96];
     tensor_name(full, sizeof full, layer, name);
@@ -112,8 +113,8 @@ status bind_dense_layer(model *m, const model_file *file, uint32_t layer, error 
         uint32_t rows, cols;
         weight **out;
     } matrices[] = {
-        {"attn_q.weight", q, c->hidden, &w->q},          {"attn_k.weight", kv, c->hidden, &w->k},
-        {"attn_v.weight", kv, c->hidden, &w->v},         {"attn_output.weight", c->hidden, q, &w->o},
+        {"attn_q.weight", q, c->hidden, &w->q},           {"attn_k.weight", kv, c->hidden, &w->k},
+        {"attn_v.weight", kv, c->hidden, &w->v},          {"attn_output.weight", c->hidden, q, &w->o},
         {"ffn_gate.weight", c->ffn, c->hidden, &w->gate}, {"ffn_up.weight", c->ffn, c->hidden, &w->up},
         {"ffn_down.weight", c->hidden, c->ffn, &w->down},
     };
@@ -133,12 +134,14 @@ status bind_dense_layer(model *m, const model_file *file, uint32_t layer, error 
         {"attn_output.bias", c->hidden, BIND_OPTIONAL, &w->o_bias},
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        status st = bind_vector(m, file, (int)layer, vectors[i].name, vectors[i].size, vectors[i].flags, vectors[i].out, err);
+        status st =
+            bind_vector(m, file, (int)layer, vectors[i].name, vectors[i].size, vectors[i].flags, vectors[i].out, err);
         if (st)
             return st;
     }
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-        status st = bind_weight(m, file, (int)layer, matrices[i].name, matrices[i].rows, matrices[i].cols, matrices[i].out, err);
+        status st = bind_weight(m, file, (int)layer, matrices[i].name, matrices[i].rows, matrices[i].cols,
+                                matrices[i].out, err);
         if (st)
             return st;
     }

@@ -1,4 +1,5 @@
-/* model/arch/dense.c: attention and gated FFN on a block of rows, read top to bottom like the formulas (models.md A.3, C). */
+/* model/arch/dense.c: attention and gated FFN on a block of rows, read top to bottom like the formulas (models.md A.3,
+ * C). */
 #include "model/arch/arch.h"
 
 static view work_view(buffer *b, uint32_t width)
@@ -6,10 +7,16 @@ static view work_view(buffer *b, uint32_t width)
     return (view){b, 0, width};
 }
 
-static void norm_rows(const model *m, view x, view out, uint32_t rows, uint32_t groups, uint32_t dim, const buffer *weight)
+static void norm_rows(const model *m, view x, view out, uint32_t rows, uint32_t groups, uint32_t dim,
+                      const buffer *weight)
 {
-    m->device->ops->rms_norm(m->device, &(rms_norm_args){.x = x, .out = out, .rows = rows, .groups = groups, .dim = dim,
-                                                         .weight = weight, .eps = m->config.rms_eps});
+    m->device->ops->rms_norm(m->device, &(rms_norm_args){.x = x,
+                                                         .out = out,
+                                                         .rows = rows,
+                                                         .groups = groups,
+                                                         .dim = dim,
+                                                         .weight = weight,
+                                                         .eps = m->config.rms_eps});
 }
 
 /* The batch's segments cut to rows [row, row + count), row numbers relative to the block; fills positions too. */
@@ -43,12 +50,19 @@ static void project_residual(const model *m, view in, const weight *w, const buf
     ops->add(m->device, &(add_args){.x = proj, .out = x, .rows = rows, .dim = m->config.hidden});
 }
 
-static void rotate(const model *m, view x, uint32_t heads, uint32_t rows, const rope_table *rope, const uint32_t *positions)
+static void rotate(const model *m, view x, uint32_t heads, uint32_t rows, const rope_table *rope,
+                   const uint32_t *positions)
 {
     const model_config *c = &m->config;
-    m->device->ops->rope(m->device, &(rope_args){.x = x, .rows = rows, .heads = heads, .head_dim = c->head_dim,
-                                                 .rotary = c->rotary, .interleaved = c->interleaved,
-                                                 .inv_freq = rope->inv_freq, .factor = rope->factor, .positions = positions});
+    m->device->ops->rope(m->device, &(rope_args){.x = x,
+                                                 .rows = rows,
+                                                 .heads = heads,
+                                                 .head_dim = c->head_dim,
+                                                 .rotary = c->rotary,
+                                                 .interleaved = c->interleaved,
+                                                 .inv_freq = rope->inv_freq,
+                                                 .factor = rope->factor,
+                                                 .positions = positions});
 }
 
 void run_attention(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
@@ -63,7 +77,9 @@ void run_attention(const model *m, batch *b, uint32_t layer, uint32_t row, uint3
     uint32_t segments = slice_segments(b, row, count);
 
     norm_rows(m, x, n, count, 1, c->hidden, w->attn_norm);
-    ops->matmul(m->device, &(matmul_args){.x = n, .rows = count, .target_count = 3,
+    ops->matmul(m->device, &(matmul_args){.x = n,
+                                          .rows = count,
+                                          .target_count = 3,
                                           .targets = {{.w = w->q, .out = q, .bias = w->q_bias},
                                                       {.w = w->k, .out = k, .bias = w->k_bias},
                                                       {.w = w->v, .out = v, .bias = w->v_bias}}});
@@ -74,11 +90,20 @@ void run_attention(const model *m, batch *b, uint32_t layer, uint32_t row, uint3
     const rope_table *rope = w->sliding ? &m->rope_local : &m->rope;
     rotate(m, q, c->heads, count, rope, b->positions);
     rotate(m, k, c->kv_heads, count, rope, b->positions);
-    ops->kv_write(m->device, &(kv_write_args){.cache = b->cache, .layer = layer, .k = k, .v = v, .segments = b->slice,
-                                              .segment_count = segments});
-    ops->attend(m->device, &(attend_args){.cache = b->cache, .layer = layer, .q = q, .out = att, .heads = c->heads,
-                                          .segments = b->slice, .segment_count = segments, .scale = c->attend_scale,
-                                          .softcap = c->attend_softcap, .window = w->sliding ? c->window : 0});
+    ops->kv_write(
+        m->device,
+        &(kv_write_args){
+            .cache = b->cache, .layer = layer, .k = k, .v = v, .segments = b->slice, .segment_count = segments});
+    ops->attend(m->device, &(attend_args){.cache = b->cache,
+                                          .layer = layer,
+                                          .q = q,
+                                          .out = att,
+                                          .heads = c->heads,
+                                          .segments = b->slice,
+                                          .segment_count = segments,
+                                          .scale = c->attend_scale,
+                                          .softcap = c->attend_softcap,
+                                          .window = w->sliding ? c->window : 0});
     project_residual(m, att, w->o, w->o_bias, w->attn_post_norm, x, count);
 }
 
@@ -91,9 +116,12 @@ void run_ffn(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t co
     view gate = work_view(m->work.gate, c->ffn), up = work_view(m->work.up, c->ffn);
 
     norm_rows(m, x, n, count, 1, c->hidden, w->ffn_norm);
-    ops->matmul(m->device, &(matmul_args){.x = n, .rows = count, .target_count = 2,
+    ops->matmul(m->device, &(matmul_args){.x = n,
+                                          .rows = count,
+                                          .target_count = 2,
                                           .targets = {{.w = w->gate, .out = gate}, {.w = w->up, .out = up}}});
-    ops->act_mul(m->device, &(act_mul_args){.gate = gate, .up = up, .out = gate, .rows = count, .dim = c->ffn, .act = c->act});
+    ops->act_mul(m->device,
+                 &(act_mul_args){.gate = gate, .up = up, .out = gate, .rows = count, .dim = c->ffn, .act = c->act});
     project_residual(m, gate, w->down, NULL, w->ffn_post_norm, x, count);
 }
 

@@ -1,4 +1,5 @@
-/* model/arch/qwen2.c: Qwen2 and Qwen2.5: as llama with biases on q, k and v and half-split rope (models.md A.2, A.3). */
+/* model/arch/qwen2.c: Qwen2 and Qwen2.5: as llama with biases on q, k and v and half-split rope (models.md A.2, A.3).
+ */
 #include "model/arch/arch.h"
 
 static status configure(model *m, const model_file *file, error *err)
@@ -17,7 +18,9 @@ static status bind(model *m, const model_file *file, uint32_t layer, error *err)
     const layer_weights *w = &m->layers[layer];
     if (!w->q_bias || !w->k_bias || !w->v_bias)
         return error_set(err, ERR_INVALID, "blk.%u.attn_%c.bias: missing, qwen2 needs it", layer,
-                         !w->q_bias ? 'q' : !w->k_bias ? 'k' : 'v');
+                         !w->q_bias   ? 'q'
+                         : !w->k_bias ? 'k'
+                                      : 'v');
     return OK;
 }
 

@@ -16,7 +16,8 @@ static status bind(model *m, const model_file *file, uint32_t layer, error *err)
         return st;
     const layer_weights *w = &m->layers[layer];
     if (!w->q_norm || !w->k_norm)
-        return error_set(err, ERR_INVALID, "blk.%u.attn_%c_norm.weight: missing, qwen3 needs it", layer, !w->q_norm ? 'q' : 'k');
+        return error_set(err, ERR_INVALID, "blk.%u.attn_%c_norm.weight: missing, qwen3 needs it", layer,
+                         !w->q_norm ? 'q' : 'k');
     return OK;
 }
 

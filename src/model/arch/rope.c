@@ -25,15 +25,16 @@ static status read_scaling(const model *m, const model_file *file, scaling *s, e
         (st = arch_f32(m, file, "rope.scaling.attn_factor", 1, &s->attn_factor, err)) ||
         (st = arch_f32(m, file, "rope.scaling.yarn_beta_fast", 32, &s->beta_fast, err)) ||
         (st = arch_f32(m, file, "rope.scaling.yarn_beta_slow", 1, &s->beta_slow, err)) ||
-        (st = arch_u32(m, file, "rope.scaling.original_context_length", m->config.context, 1, UINT32_MAX, &s->original, err)))
+        (st = arch_u32(m, file, "rope.scaling.original_context_length", m->config.context, 1, UINT32_MAX, &s->original,
+                       err)))
         return st;
     if (!typed && s->factor > 0) /* old files give a factor alone: linear */
         s->type = span_from("linear");
     if (s->factor < 0 || (s->factor == 0 && !span_is(s->type, "none")))
         s->factor = 1;
     if (!span_is(s->type, "none") && !span_is(s->type, "linear") && !span_is(s->type, "yarn"))
-        return error_set(err, ERR_UNSUPPORTED, "%s: %s: \"%.*s\", want none, linear or yarn", model_file_path(file), key,
-                         (int)s->type.size, s->type.data);
+        return error_set(err, ERR_UNSUPPORTED, "%s: %s: \"%.*s\", want none, linear or yarn", model_file_path(file),
+                         key, (int)s->type.size, s->type.data);
     return OK;
 }
 
@@ -61,7 +62,8 @@ static status apply_factors(const model_file *file, uint32_t rotary, rope_table 
     if (!t)
         return OK;
     if (t->type != DT_F32 || t->bytes != rotary / 2 * sizeof(float))
-        return error_set(err, ERR_INVALID, "%s: tensor rope_freqs.weight: want %u floats", model_file_path(file), rotary / 2);
+        return error_set(err, ERR_INVALID, "%s: tensor rope_freqs.weight: want %u floats", model_file_path(file),
+                         rotary / 2);
     float *factors = malloc(t->bytes);
     if (!factors)
         return error_set(err, ERR_MEMORY, "rope_freqs.weight: out of memory");

@@ -137,7 +137,8 @@ static void add_extra_variables(json_t *variables, json_t *extra)
     const size_t tail = sizeof suffix - 1;
     const char *key;
     json_t *value;
-    json_object_foreach(extra, key, value) {
+    json_object_foreach(extra, key, value)
+    {
         size_t size = strlen(key);
         if (size < tail || strcmp(key + size - tail, suffix))
             json_object_set(variables, key, value);

@@ -1,4 +1,5 @@
-/* tests/unit/model/logits_test.c: our logits against Hugging Face transformers on tiny random checkpoints (tests/numeric/arch_vectors.py). */
+/* tests/unit/model/logits_test.c: our logits against Hugging Face transformers on tiny random checkpoints
+ * (tests/numeric/arch_vectors.py). */
 #include "fixture.h"
 
 #include <math.h>
@@ -76,21 +77,23 @@ static void check(const char *name)
     fixture_open(&f, path, 2, 8);
     reference r = read_reference(name);
     difference whole = compare(&f, &r, r.count, r.count), chunked = compare(&f, &r, 37, 86);
-    printf("%-14s max |d| of range: %.1e whole, %.1e in chunks and 64 decode steps; with an f16 cache there too: %.1e, %.1e\n", name,
-           whole.f32, chunked.f32, whole.f16_cache, chunked.f16_cache);
+    printf("%-14s max |d| of range: %.1e whole, %.1e in chunks and 64 decode steps; with an f16 cache there too: %.1e, "
+           "%.1e\n",
+           name, whole.f32, chunked.f32, whole.f16_cache, chunked.f16_cache);
     assert_true(whole.f16_cache <= 1e-4 && chunked.f16_cache <= 1e-4);
-    assert_true(whole.f32 <= 2e-4 && chunked.f32 <= 2e-4); /* rounding the reference's own cache to f16 moves it by up to 1.2e-4 */
+    assert_true(whole.f32 <= 2e-4 &&
+                chunked.f32 <= 2e-4); /* rounding the reference's own cache to f16 moves it by up to 1.2e-4 */
     free(r.tokens);
     free(r.logits);
     free(r.logits_f16_cache);
     fixture_close(&f);
 }
 
-#define CASE(name)                                                                                                                \
-    static void name##_agrees_with_transformers(void **state)                                                                     \
-    {                                                                                                                             \
-        (void)state;                                                                                                              \
-        check(#name);                                                                                                             \
+#define CASE(name)                                                                                                     \
+    static void name##_agrees_with_transformers(void **state)                                                          \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        check(#name);                                                                                                  \
     }
 CASE(llama)
 CASE(llama_untied)
@@ -104,10 +107,14 @@ CASE(gemma3)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_agrees_with_transformers),        cmocka_unit_test(llama_untied_agrees_with_transformers),
-        cmocka_unit_test(llama_llama3_agrees_with_transformers), cmocka_unit_test(llama_linear_agrees_with_transformers),
-        cmocka_unit_test(llama_yarn_agrees_with_transformers),   cmocka_unit_test(qwen2_agrees_with_transformers),
-        cmocka_unit_test(qwen3_agrees_with_transformers),        cmocka_unit_test(gemma3_agrees_with_transformers),
+        cmocka_unit_test(llama_agrees_with_transformers),
+        cmocka_unit_test(llama_untied_agrees_with_transformers),
+        cmocka_unit_test(llama_llama3_agrees_with_transformers),
+        cmocka_unit_test(llama_linear_agrees_with_transformers),
+        cmocka_unit_test(llama_yarn_agrees_with_transformers),
+        cmocka_unit_test(qwen2_agrees_with_transformers),
+        cmocka_unit_test(qwen3_agrees_with_transformers),
+        cmocka_unit_test(gemma3_agrees_with_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

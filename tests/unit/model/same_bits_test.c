@@ -1,11 +1,19 @@
-/* tests/unit/model/same_bits_test.c: a row's logits are the same bits alone, in any batch, any chunking, at any yield, on any pages, on one thread or two.
- * Random schedules advance several sequences through two batches that take turns op by op (a yield at any row block); every row is
- * compared with the logits of its sequence run alone, whole, on one thread. */
+/* tests/unit/model/same_bits_test.c: a row's logits are the same bits alone, in any batch, any chunking, at any yield,
+ * on any pages, on one thread or two. Random schedules advance several sequences through two batches that take turns op
+ * by op (a yield at any row block); every row is compared with the logits of its sequence run alone, whole, on one
+ * thread. */
 #include "fixture.h"
 
 #include "base/rng.h"
 
-enum { SEQUENCES = 5, TOKENS = 500, PAGES_EACH = TOKENS / KV_PAGE_TOKENS + 1, POOL = SEQUENCES * PAGES_EACH, BATCHES = 2, ROWS_MAX = 320 };
+enum {
+    SEQUENCES = 5,
+    TOKENS = 500,
+    PAGES_EACH = TOKENS / KV_PAGE_TOKENS + 1,
+    POOL = SEQUENCES * PAGES_EACH,
+    BATCHES = 2,
+    ROWS_MAX = 320
+};
 
 typedef struct {
     int32_t tokens[TOKENS];
@@ -175,7 +183,10 @@ static void the_default_model_gives_the_same_bits_in_every_schedule(void **state
     (void)state;
     char path[512];
     const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
-    snprintf(path, sizeof path, "%s%s/headway/models/SmolLM2-135M-Instruct.Q4_1.gguf", cache ? cache : home ? home : "",
+    snprintf(path, sizeof path, "%s%s/headway/models/SmolLM2-135M-Instruct.Q4_1.gguf",
+             cache  ? cache
+             : home ? home
+                    : "",
              cache ? "" : "/.cache");
     if (access(path, R_OK)) {
         printf("skipped: the default model is not in the cache\n");

@@ -1,4 +1,5 @@
-/* tests/unit/model/sampler_test.c: draws, filters, penalties and log-probabilities against what their definitions say. */
+/* tests/unit/model/sampler_test.c: draws, filters, penalties and log-probabilities against what their definitions say.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@ static void fill(float *logits)
 }
 
 /* Draws once from a fresh sampler that has generated `before` tokens. */
-static sampled_token draw_once(const sampling_params *params, const int32_t *tokens, uint32_t prompt, uint32_t before, const float *logits)
+static sampled_token draw_once(const sampling_params *params, const int32_t *tokens, uint32_t prompt, uint32_t before,
+                               const float *logits)
 {
     sampler *s;
     sampled_token out = {0};
