@@ -30,9 +30,9 @@ unit: $(UNIT_BINS) # the unit tests; UNIT=text runs those whose path holds "text
 	    echo "RUN $$t"; ran=$$((ran + 1)); $$t || bad="$$bad $$t"; done; \
 	[ -z "$$bad" ] || { echo "unit: failed:$$bad"; exit 1; }; echo "unit: $$ran programs passed"
 
-# One build under the address and undefined-behaviour sanitizers serves the unit tests and the fuzz targets. The unrolled
-# vector kernels go without the second: their pointer arithmetic costs the compiler minutes, and the tables' tests are
-# exact anyway.
+# One build under the address and undefined-behaviour sanitizers serves the unit tests and the fuzz targets. The
+# unrolled vector kernels go without the second: their pointer arithmetic costs the compiler minutes, and the tables'
+# tests are exact anyway.
 SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 \
     VECTOR_OPT=-fno-sanitize=undefined \
     EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
@@ -73,7 +73,8 @@ BENCH_FLAGS ?=
 bench: all model # the README's table beside llama.cpp, as text and as build/bench/peers.json; BENCH_FLAGS="--rounds 5"
 	@python=$(BENCH_PYTHON); if [ -z "$$python" ]; then \
 	    tools/test.sh bench-venv || exit 1; python=$(BUILD)/venv-bench/bin/python; fi; \
-	mkdir -p $(BUILD)/bench && $$python tools/bench_peers.py $(BUILD)/headway $$python $(BUILD)/bench/peers.json $(BENCH_FLAGS)
+	mkdir -p $(BUILD)/bench && \
+	$$python tools/bench_peers.py $(BUILD)/headway $$python $(BUILD)/bench/peers.json $(BENCH_FLAGS)
 
 # Helper programs of the tests: tests/tools/NAME.c is build/tools/NAME.
 TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))

@@ -2,7 +2,8 @@
 """Headway beside llama.cpp on this machine: the table of `make bench`.
 
 usage: bench_peers.py HEADWAY PYTHON_WITH_LLAMA_CPP OUT.json [--rounds N] [--threads N] [--only NAME,NAME] [--cpu avx2]
-The two run in turn, ROUNDS times each; figures are medians, the ratio is of medians. Files are made by llama.cpp's own quantizer
+The two run in turn, ROUNDS times each; figures are medians, the ratio is of medians. Files are made by llama.cpp's
+own quantizer
 from the default model, and from a random llama of hidden 2,048 and 4 layers for the K types.
 """
 import argparse, json, os, statistics, subprocess, sys
@@ -20,7 +21,13 @@ os.makedirs(made, exist_ok=True)
 
 # name, file, prefill lengths, depths, bars: measure -> ratio wanted
 CASES = [
-    ("smollm2 Q4_1", default_model, "512,4096", "0,4096", {"prefill512": 8, "prefill4096": 5, "decode0": 2.5, "decode4096": 2.5}),
+    (
+        "smollm2 Q4_1",
+        default_model,
+        "512,4096",
+        "0,4096",
+        {"prefill512": 8, "prefill4096": 5, "decode0": 2.5, "decode4096": 2.5},
+    ),
     ("smollm2 Q8_0", "smollm2.Q8_0", "512", "0", {"prefill512": 5}),
     ("smollm2 Q4_K_M", "smollm2.Q4_K_M", "512", "0", {"prefill512": 4}),
     ("smollm2 Q4_0", "smollm2.Q4_0", "512", "0", {"prefill512": 3}),
@@ -33,9 +40,11 @@ FTYPES = {"F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 
 
 
 def quantize(source, target, ftype):
-    code = ("import sys, llama_cpp as L\np = L.llama_model_quantize_default_params()\np.ftype, p.allow_requantize, p.nthread = "
-            "int(sys.argv[3]), True, 2\nif int(sys.argv[4]): p.pure = True\n"
-            "sys.exit(L.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), p))")
+    code = (
+        "import sys, llama_cpp as L\np = L.llama_model_quantize_default_params()\n"
+        "p.ftype, p.allow_requantize, p.nthread = int(sys.argv[3]), True, 2\nif int(sys.argv[4]): p.pure = True\n"
+        "sys.exit(L.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), p))"
+    )
     pure = "1" if "llama2048" in target else "0"
     subprocess.run([a.python, "-c", code, source, target + ".part", str(ftype), pure], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -64,14 +73,37 @@ def file_of(name):
 
 def headway(path, lengths, depths):
     env = dict(os.environ, **({"HEADWAY_CPU": a.cpu} if a.cpu else {}))
-    run = subprocess.run([a.headway, "bench", "--model", path, "--prefill", lengths, "--depth", depths, "--repeat", "1", "--threads",
-                          str(a.threads), "--json"], check=True, capture_output=True, text=True, env=env)
+    run = subprocess.run(
+        [
+            a.headway,
+            "bench",
+            "--model",
+            path,
+            "--prefill",
+            lengths,
+            "--depth",
+            depths,
+            "--repeat",
+            "1",
+            "--threads",
+            str(a.threads),
+            "--json",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=env,
+    )
     return json.loads(run.stdout)
 
 
 def llama(path, flash, lengths, depths):
-    run = subprocess.run([a.python, os.path.join(here, "bench_llama.py"), path, str(a.threads), str(flash), lengths, depths, "64"],
-                         check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [a.python, os.path.join(here, "bench_llama.py"), path, str(a.threads), str(flash), lengths, depths, "64"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return json.loads(run.stdout.strip().splitlines()[-1])
 
 

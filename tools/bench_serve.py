@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a server costs and gives: start, memory, time to first token, 16 streams against one, idle connections, 1,000 streams at once.
+"""What a server costs and gives: start, memory, time to first token, 16 streams against one, idle connections, 1,000
+streams at once.
 
 usage: bench_serve.py HEADWAY MODEL.gguf [--llama PYTHON_WITH_XLLAMACPP] [--out FILE.json]
 Standard library only. With --llama the time to first token is measured on llama.cpp's server in turn.
@@ -10,7 +11,8 @@ ap = argparse.ArgumentParser()
 ap.add_argument("headway"); ap.add_argument("model"); ap.add_argument("--llama"); ap.add_argument("--out")
 a = ap.parse_args()
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(16384, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
-WORDS = "time year people way day man thing woman life child world school state family student group country problem".split()
+WORDS = "time year people way day man thing woman life child world school state family student group country"
+WORDS = (WORDS + " problem").split()
 result = {}
 
 
@@ -57,8 +59,15 @@ def stream(port, words, tokens, seed=0, path="/v1/chat/completions"):
     """-> (seconds to the first content, arrival times)"""
     rng = random.Random(seed)
     text = " ".join(rng.choice(WORDS) for _ in range(words))
-    body = {"model": "default", "messages": [{"role": "user", "content": text}], "max_tokens": tokens, "stream": True, "temperature": 0,
-            "ignore_eos": True, "cache_prompt": False}
+    body = {
+        "model": "default",
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": tokens,
+        "stream": True,
+        "temperature": 0,
+        "ignore_eos": True,
+        "cache_prompt": False,
+    }
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     start = time.perf_counter()
     c.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
@@ -96,7 +105,8 @@ def report(name, value):
 
 LLAMA = """
 import sys, time, xllamacpp as x
-p = x.CommonParams(); p.model.path = sys.argv[1]; p.n_parallel = 4; p.n_ctx = 16384; p.cpuparams.n_threads = 2; p.port = int(sys.argv[3]); p.hostname = "127.0.0.1"
+p = x.CommonParams(); p.model.path = sys.argv[1]; p.n_parallel = 4; p.n_ctx = 16384
+p.cpuparams.n_threads = 2; p.port = int(sys.argv[3]); p.hostname = "127.0.0.1"
 s = x.Server(p)
 while True: time.sleep(1)
 """
@@ -130,7 +140,9 @@ def main():
     s.stop()
     if a.llama:
         port = free_port()
-        process = subprocess.Popen([a.llama, "-c", LLAMA, a.model, "-", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [a.llama, "-c", LLAMA, a.model, "-", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         wait_listening(port, process)
         theirs = first_token_ms(port)
         process.kill()

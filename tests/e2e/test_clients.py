@@ -1,5 +1,5 @@
 """Client programs as people use them: `llm` and `litellm`, each from a virtual environment of its own.
-`make test-clients` makes those and runs this file. The openai package and curl are in the other files of this folder."""
+`make test-clients` makes those and runs this file. The openai package and curl are in the other files here."""
 import json
 import os
 import subprocess

@@ -1,7 +1,8 @@
 """Tiny random checkpoints of each architecture and the logits that Hugging Face transformers computes for them.
 
 usage: arch_vectors.py OUT_FOLDER      (needs torch and transformers; their output is committed, so tests need neither)
-For each case NAME: NAME.gguf (bf16 matrices, f32 vectors) and NAME.bin: u32 token_count, u32 vocab, i32 tokens[], f32 logits[token_count][vocab],
+For each case NAME: NAME.gguf (bf16 matrices, f32 vectors) and NAME.bin: u32 token_count, u32 vocab, i32 tokens[],
+f32 logits[token_count][vocab],
 and the same logits again with keys and values rounded to f16 before attention, as an engine with an f16 cache has them.
 Every weight is re-drawn (default initialisation hides bugs) and rounded to bf16 before the reference run.
 """
@@ -19,25 +20,80 @@ LLAMA = dict(BASE, num_attention_heads=4, num_key_value_heads=2, head_dim=16)
 CASES = {
     "llama": (T.LlamaConfig, T.LlamaForCausalLM, dict(LLAMA, rope_theta=1e5, tie_word_embeddings=True)),
     "llama_untied": (T.LlamaConfig, T.LlamaForCausalLM, dict(LLAMA, rope_theta=1e5, tie_word_embeddings=False)),
-    "llama_llama3": (T.LlamaConfig, T.LlamaForCausalLM, dict(LLAMA, rope_theta=5e5, tie_word_embeddings=True, rope_scaling={
-        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64})),
-    "llama_linear": (T.LlamaConfig, T.LlamaForCausalLM, dict(LLAMA, rope_theta=1e5, tie_word_embeddings=True,
-                                                             rope_scaling={"rope_type": "linear", "factor": 2.0})),
-    "llama_yarn": (T.LlamaConfig, T.LlamaForCausalLM, dict(LLAMA, rope_theta=1e5, tie_word_embeddings=True, rope_scaling={
-        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64})),
-    "qwen2": (T.Qwen2Config, T.Qwen2ForCausalLM, dict(
-        BASE, num_attention_heads=4, num_key_value_heads=2, rope_theta=1e6, tie_word_embeddings=True)),
-    "qwen3": (T.Qwen3Config, T.Qwen3ForCausalLM, dict(
-        BASE, num_attention_heads=4, num_key_value_heads=2, head_dim=32, rope_theta=1e6, tie_word_embeddings=False)),
-    "gemma3": (T.Gemma3TextConfig, T.Gemma3ForCausalLM, dict(
-        BASE, num_hidden_layers=7, num_attention_heads=4, num_key_value_heads=1, head_dim=32, query_pre_attn_scalar=24,
-        sliding_window=8, rope_theta=1e6, rope_local_base_freq=1e4, tie_word_embeddings=True, final_logit_softcapping=30.0,
-        layer_types=["full_attention" if i % 3 == 2 else "sliding_attention" for i in range(7)])),
+    "llama_llama3": (
+        T.LlamaConfig,
+        T.LlamaForCausalLM,
+        dict(
+            LLAMA,
+            rope_theta=5e5,
+            tie_word_embeddings=True,
+            rope_scaling={
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        ),
+    ),
+    "llama_linear": (
+        T.LlamaConfig,
+        T.LlamaForCausalLM,
+        dict(LLAMA, rope_theta=1e5, tie_word_embeddings=True, rope_scaling={"rope_type": "linear", "factor": 2.0}),
+    ),
+    "llama_yarn": (
+        T.LlamaConfig,
+        T.LlamaForCausalLM,
+        dict(
+            LLAMA,
+            rope_theta=1e5,
+            tie_word_embeddings=True,
+            rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
+        ),
+    ),
+    "qwen2": (
+        T.Qwen2Config,
+        T.Qwen2ForCausalLM,
+        dict(BASE, num_attention_heads=4, num_key_value_heads=2, rope_theta=1e6, tie_word_embeddings=True),
+    ),
+    "qwen3": (
+        T.Qwen3Config,
+        T.Qwen3ForCausalLM,
+        dict(
+            BASE, num_attention_heads=4, num_key_value_heads=2, head_dim=32, rope_theta=1e6, tie_word_embeddings=False
+        ),
+    ),
+    "gemma3": (
+        T.Gemma3TextConfig,
+        T.Gemma3ForCausalLM,
+        dict(
+            BASE,
+            num_hidden_layers=7,
+            num_attention_heads=4,
+            num_key_value_heads=1,
+            head_dim=32,
+            query_pre_attn_scalar=24,
+            sliding_window=8,
+            rope_theta=1e6,
+            rope_local_base_freq=1e4,
+            tie_word_embeddings=True,
+            final_logit_softcapping=30.0,
+            layer_types=["full_attention" if i % 3 == 2 else "sliding_attention" for i in range(7)],
+        ),
+    ),
 }
-NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-         "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-         "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm"}
+NAMES = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+}
 
 
 def redraw(model, gemma):
@@ -142,8 +198,20 @@ def main():
             logits = model(ids).logits[0].numpy().astype("<f4")
             rounded = with_f16_cache(model, ids)
         with open(f"{folder}/{name}.bin", "wb") as f:
-            f.write(struct.pack("<II", TOKENS, VOCAB) + ids[0].numpy().astype("<i4").tobytes() + logits.tobytes() + rounded.tobytes())
-        print(name, logits.shape, float(logits.min()), float(logits.max()), "f16 cache moves", abs(logits - rounded).max())
+            f.write(
+                struct.pack("<II", TOKENS, VOCAB)
+                + ids[0].numpy().astype("<i4").tobytes()
+                + logits.tobytes()
+                + rounded.tobytes()
+            )
+        print(
+            name,
+            logits.shape,
+            float(logits.min()),
+            float(logits.max()),
+            "f16 cache moves",
+            abs(logits - rounded).max(),
+        )
 
 
 main()

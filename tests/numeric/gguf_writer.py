@@ -1,4 +1,4 @@
-"""Writes GGUF v3 files: metadata and tensors as numpy arrays. Only what the test models need; no third-party package but numpy."""
+"""Writes GGUF v3 files: metadata and tensors as numpy arrays. Only what the test models need, with numpy alone."""
 import struct
 import numpy as np
 

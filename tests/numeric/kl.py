@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Mean KL divergence from transformers' f32 logits of the same dequantized weights: Headway's and llama.cpp's, on the same file and prompts.
+"""Mean KL divergence from transformers' f32 logits of the same dequantized weights: Headway's and llama.cpp's, on
+the same file and prompts.
 
 usage: kl.py MODEL.gguf MODEL_LOGITS PYTHON_WITH_LLAMA_CPP [PROMPTS]
-Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tools/model_logits. Prompts are 64 seeded pieces of
+Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tools/model_logits. Prompts are 64
+seeded pieces of
 this repository's own documents and sources, 96 tokens each, tokenized by llama.cpp so that all three see the same ids.
 """
 import glob, json, os, random, subprocess, sys, tempfile
@@ -33,7 +35,8 @@ for text in json.load(open(job)):
     for i, t in enumerate(ids):
         batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = t, i, 1, 0, 1
     assert L.llama_decode(ctx, batch) == 0
-    result.append(np.stack([np.ctypeslib.as_array(L.llama_get_logits_ith(ctx, i), (n_vocab,)).copy() for i in range(len(ids))]))
+    rows = [np.ctypeslib.as_array(L.llama_get_logits_ith(ctx, i), (n_vocab,)).copy() for i in range(len(ids))]
+    result.append(np.stack(rows))
     L.llama_batch_free(batch)
 np.save(out, np.concatenate(result).astype(np.float32))
 json.dump(prompts, open(job + ".ids", "w"))
@@ -87,7 +90,10 @@ def main():
                 sums[name].append(d)
                 agree[name].append(same)
             row += len(ids)
-        so_far = {name: {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))} for name, v in sums.items()}
+        so_far = {
+            name: {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))}
+            for name, v in sums.items()
+        }
         print(json.dumps({"model": file, "prompts": len(sums["headway"]), **so_far}), flush=True)
 
 

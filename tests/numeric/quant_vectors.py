@@ -1,4 +1,5 @@
-"""Writes tests/numeric/vectors/quant.bin: random blocks of every stored type with the values that llama.cpp's own library
+"""Writes tests/numeric/vectors/quant.bin: random blocks of every stored type with the values that llama.cpp's own
+library
 gives them, for tests/unit/tensor/quant_test.c.
 
 Needs the package llama-cpp-python (for its libggml-base). Run: python tests/numeric/quant_vectors.py [OUT]
@@ -70,7 +71,11 @@ def quantized(lib, rng, type_id, elems):
 def dequantized(lib, type_id, data, elems):
     traits = lib.ggml_get_type_traits(type_id).contents
     _, per_block, size, _ = TYPES[type_id]
-    assert (traits.blck_size, traits.type_size) == (per_block, size), (TYPES[type_id], traits.blck_size, traits.type_size)
+    assert (traits.blck_size, traits.type_size) == (per_block, size), (
+        TYPES[type_id],
+        traits.blck_size,
+        traits.type_size,
+    )
     to_float = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(traits.to_float)
     out = np.zeros(elems, dtype=np.float32)
     to_float(ctypes.c_char_p(data), out.ctypes.data, elems)
