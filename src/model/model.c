@@ -194,5 +194,6 @@ void model_free(model *m)
 
 kv_cache_config model_kv_config(const model *m, uint32_t page_count)
 {
-    return (kv_cache_config){m->config.layers, m->config.kv_heads, m->config.head_dim, page_count};
+    return (kv_cache_config){m->config.layers, m->config.kv_heads, m->config.head_dim, page_count,
+                             !m->config.quantized};
 }

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t window;                     /* of sliding layers; 0: no layer slides */
     uint32_t window_pattern;             /* every n-th layer is full */
     activation act;
+    bool quantized;        /* a layer's weight has fewer than 16 bits: attention may be less than exact too */
     uint32_t state_floats; /* fixed-size recurrent state of a sequence; 0 for attention-only models */
 } model_config;
 

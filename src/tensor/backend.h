@@ -103,6 +103,7 @@ typedef struct {
 
 typedef struct {
     uint32_t layers, kv_heads, head_dim, page_count; /* pages of KV_PAGE_TOKENS tokens */
+    bool exact; /* attention in f32 even where the device has a faster form: for models whose weights are floats */
 } kv_cache_config;
 
 typedef struct {

@@ -71,6 +71,8 @@ status bind_weight(model *m, const model_file *file, int layer, const char *name
     if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1)
         return error_set(err, ERR_INVALID, "%s: tensor %s: shape [%llu, %llu], want [%u, %u]", model_file_path(file),
                          full, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1], cols, rows);
+    if (layer >= 0 && t->type != DT_F32 && t->type != DT_F16 && t->type != DT_BF16)
+        m->config.quantized = true;
     error why = {0};
     status st = m->device->ops->weight_create(m->device, (dtype)t->type, rows, cols, t->data, out, &why);
     if (st)

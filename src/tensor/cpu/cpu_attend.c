@@ -261,7 +261,7 @@ void cpu_attend(backend *self, const attend_args *a)
     cpu_backend *cpu = cpu_backend_of(self);
     uint32_t next = 0;
     while (next < a->segment_count) {
-        wave w = {.kernels = cpu->kernels.floats, .pool = cpu->pool, .a = a};
+        wave w = {.kernels = a->cache->kernels, .pool = cpu->pool, .a = a};
         w.heads_per_kv = a->heads / a->cache->config.kv_heads;
         taken t = {0};
         while (next < a->segment_count && w.plan_count < WAVE_SEGMENTS) {

@@ -36,6 +36,8 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
     if (!cache)
         return error_set(err, ERR_MEMORY, "KV cache: out of memory");
     cache->config = *config;
+    const float_kernels *kernels = cpu_backend_of(self)->kernels.floats;
+    cache->kernels = config->exact && kernels->exact ? kernels->exact : kernels;
     cache->block_bytes = kv_block_bytes(config->head_dim);
     cache->page_bytes = cpu_kv_page_bytes(config);
     cache->bytes = cache->page_bytes * config->page_count;
@@ -43,8 +45,7 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
     cache->partials = cpu_os_alloc(ATTEND_PARTIAL_FLOATS * sizeof(float));
     cache->splits_left = calloc(ATTEND_GROUPS_MAX, sizeof(*cache->splits_left));
     if (!cache->memory || !cache->partials || !cache->splits_left ||
-        pool_reserve(cpu_backend_of(self)->pool,
-                     cpu_attend_scratch_bytes(cpu_backend_of(self)->kernels.floats, config->head_dim))) {
+        pool_reserve(cpu_backend_of(self)->pool, cpu_attend_scratch_bytes(cache->kernels, config->head_dim))) {
         st = error_set(err, ERR_MEMORY, "KV cache: cannot reserve %zu bytes", cache->bytes);
         cpu_kv_destroy(self, cache);
         return st;
@@ -90,7 +91,7 @@ static void write_tile(void *ctx, uint32_t index, uint32_t worker)
 void cpu_kv_write(backend *self, const kv_write_args *a)
 {
     for (uint32_t i = 0; i < a->segment_count; i++) {
-        write_job job = {.kernels = cpu_backend_of(self)->kernels.floats, .a = a, .segment = &a->segments[i]};
+        write_job job = {.kernels = a->cache->kernels, .a = a, .segment = &a->segments[i]};
         uint32_t tiles = (a->segments[i].row_count + WRITE_ROWS - 1) / WRITE_ROWS;
         if (tiles == 1)
             write_tile(&job, 0, 0);

@@ -16,6 +16,7 @@ enum {
 
 struct kv_cache {
     kv_cache_config config;
+    const float_kernels *kernels; /* that write and attend it */
     size_t block_bytes, page_bytes, bytes;
     uint8_t *memory;
     float *partials;               /* ATTEND_PARTIAL_FLOATS */

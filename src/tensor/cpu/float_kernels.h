@@ -72,6 +72,7 @@ typedef struct float_kernels {
     void (*attend_merge)(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t head_dim);
     void (*attend_finish)(float *out, const float *acc, float l, uint32_t head_dim);
     size_t (*attend_scratch_bytes)(uint32_t head_dim);
+    const struct float_kernels *exact; /* whose attention is in f32; NULL: this one's is */
 } float_kernels;
 
 extern const float_kernels float_kernels_generic, float_kernels_avx2, float_kernels_avx512, float_kernels_neon;

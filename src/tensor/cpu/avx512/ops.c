@@ -9,4 +9,5 @@ const float_kernels float_kernels_avx512 = {
     .act_mul = act_mul,
     .add = add,
     FLOAT_KERNELS_ATTEND(avx512),
+    .exact = &float_kernels_avx2,
 };
