@@ -42,7 +42,8 @@ asan: # the unit tests under the address and undefined-behaviour sanitizers
 	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache $(SANITIZED) unit
 
 tsan: # the unit tests that use threads, under the thread sanitizer
-	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 \
+	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache \
+	    $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=clang CFLAGS="-O1 -g" KERNEL_OPT=-O1 \
 	    EXTRA="-fsanitize=thread" LDFLAGS="-fsanitize=thread" unit-threads
 
 # Programs that start threads; the model's are left out, their threads are those of the tensor tests.
