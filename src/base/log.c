@@ -21,7 +21,11 @@ void log_line(log_level level, const char *format, ...)
     if ((int)level < atomic_load(&lowest_level))
         return;
     char line[1200];
-    uint64_t now = clock_now_us();
+    static _Atomic uint64_t first;
+    uint64_t now = clock_now_us(), unset = 0;
+    if (atomic_compare_exchange_strong(&first, &unset, now))
+        unset = now;
+    now -= unset;
     int used = snprintf(line, sizeof line, "%llu.%03u %s ", (unsigned long long)(now / 1000000u),
                         (unsigned)(now / 1000u % 1000u), names[level]);
     va_list args;

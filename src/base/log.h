@@ -1,4 +1,4 @@
-/* base/log.h: one line to stderr, with level and seconds since start. Thread-safe: one write per line. */
+/* base/log.h: one line to stderr, with level and seconds since the first line. Thread-safe: one write per line. */
 #ifndef HEADWAY_BASE_LOG_H
 #define HEADWAY_BASE_LOG_H
 
