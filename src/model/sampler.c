@@ -1,6 +1,5 @@
-/* model/sampler.c: penalties, filters and the draw. The candidate list holds only what can matter: tokens whose weight
- * is above e^-30 of the best one's after temperature; what is dropped sums to less than 1e-8 of the mass of any
- * vocabulary here. */
+/* model/sampler.c: penalties, filters and the draw. All of the vocabulary is weighed in one vector loop; lists and
+ * sorting see only tokens above a threshold that is lowered until it holds all that a filter can keep. */
 #include "model/sampler.h"
 
 #include <assert.h>
@@ -11,7 +10,7 @@
 #include "base/rng.h"
 
 typedef struct {
-    float logit, weight; /* after temperature; weight = exp(logit - best) */
+    float weight;
     int32_t id;
 } candidate;
 
@@ -22,11 +21,14 @@ struct sampler {
     uint8_t *seen;    /* in prompt or generated, per id */
     int32_t *touched; /* ids with seen set */
     uint32_t touched_count;
-    candidate *list; /* vocab; NULL when greedy */
-    float *raw;      /* vocab: logits before bias and penalties; NULL without logprobs */
+    float *weights;     /* vocab: exp((logit - best) / temperature); NULL when greedy */
+    double *block_mass; /* of WEIGHT_BLOCK weights each */
+    candidate *list;    /* vocab */
+    float *raw;         /* vocab: logits before bias and penalties; NULL without logprobs */
 };
 
-static const float weight_floor = -30.0f;
+enum { WEIGHT_BLOCK = 256, LANES = 16 };
+static const float exponent_floor = -80.0f; /* smaller weights are 0 */
 
 static bool has_penalties(const sampling_params *p)
 {
@@ -59,12 +61,15 @@ status sampler_create(sampler **out, const sampling_params *params, uint32_t voc
         s->seen = calloc(vocab, 1);
         s->touched = malloc(vocab * sizeof *s->touched);
     }
-    if (params->temperature > 0)
+    if (params->temperature > 0) {
         s->list = malloc(vocab * sizeof *s->list);
+        s->weights = malloc(vocab * sizeof *s->weights);
+        s->block_mass = malloc((vocab / WEIGHT_BLOCK + 1) * sizeof *s->block_mass);
+    }
     if (params->logprobs)
         s->raw = malloc(vocab * sizeof *s->raw);
     if ((params->logprobs && !s->raw) || (penalties && (!s->counts || !s->seen || !s->touched)) ||
-        (params->temperature > 0 && !s->list)) {
+        (params->temperature > 0 && (!s->list || !s->weights || !s->block_mass))) {
         sampler_destroy(s);
         return ERR_MEMORY;
     }
@@ -82,6 +87,8 @@ void sampler_destroy(sampler *s)
     free(s->seen);
     free(s->touched);
     free(s->list);
+    free(s->weights);
+    free(s->block_mass);
     free(s->raw);
     free(s);
 }
@@ -102,39 +109,92 @@ static void apply_penalties(const sampler *s, float *logits)
     }
 }
 
+static float highest(const float *logits, uint32_t count)
+{
+    float lane[LANES], best = -INFINITY;
+    uint32_t i = 0;
+    for (int k = 0; k < LANES; k++)
+        lane[k] = -INFINITY;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] = logits[i + (uint32_t)k] > lane[k] ? logits[i + (uint32_t)k] : lane[k];
+    for (; i < count; i++)
+        best = logits[i] > best ? logits[i] : best;
+    for (int k = 0; k < LANES; k++)
+        best = lane[k] > best ? lane[k] : best;
+    return best;
+}
+
 static int32_t argmax(const float *logits, uint32_t count)
 {
-    float best = -INFINITY;
-    for (uint32_t i = 0; i < count; i++) /* two passes: the first vectorises */
-        best = logits[i] > best ? logits[i] : best;
+    float best = highest(logits, count);
     for (uint32_t i = 0; i < count; i++)
         if (logits[i] == best)
             return (int32_t)i;
-    return 0; /* all NaN or -inf */
+    return 0; /* all NaN */
 }
 
-static int by_logit(const void *a, const void *b)
+static int by_weight(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
-    if (x->logit != y->logit)
-        return x->logit < y->logit ? 1 : -1;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
     return x->id < y->id ? -1 : 1;
 }
 
-static uint32_t gather(const sampler *s, const float *logits)
+/* 2^(x log2 e) for x in [-80, 0], relative error below 2e-7: a Taylor polynomial in the fraction, the rest in the
+ * exponent. */
+static inline float exp_of(float x)
 {
-    int32_t top = argmax(logits, s->vocab);
-    float best = logits[top], floor = best + weight_floor * s->params->temperature;
-    uint32_t count = 0;
-    if (!isfinite(best)) { /* everything banned, or +inf by a bias: nothing to weigh */
-        s->list[0] = (candidate){0, 1, top};
-        return 1;
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    float t = x * 1.44269504f, n = (t + magic) - magic, f = t - n;
+    float p = 1.5403530e-4f;
+    p = p * f + 1.3333558e-3f;
+    p = p * f + 9.6181291e-3f;
+    p = p * f + 5.5504109e-2f;
+    p = p * f + 2.4022651e-1f;
+    p = p * f + 6.9314718e-1f;
+    p = p * f + 1.0f;
+    int32_t bits = ((int32_t)n + 127) << 23;
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return p * scale;
+}
+
+/* Fills weights and block masses; returns the mass of all. */
+static double weigh(const sampler *s, const float *logits, float best)
+{
+    float inverse = 1.0f / s->params->temperature;
+    for (uint32_t i = 0; i < s->vocab; i++) {
+        float x = (logits[i] - best) * inverse, kept = x > exponent_floor ? x : exponent_floor;
+        float weight = exp_of(kept);
+        s->weights[i] = x > exponent_floor ? weight : 0; /* bans and NaN too */
     }
+    double total = 0;
+    for (uint32_t b = 0; b * WEIGHT_BLOCK < s->vocab; b++) {
+        float lane[LANES] = {0};
+        uint32_t i = b * WEIGHT_BLOCK, end = s->vocab - i < WEIGHT_BLOCK ? s->vocab : i + WEIGHT_BLOCK;
+        for (; i + LANES <= end; i += LANES)
+            for (int k = 0; k < LANES; k++)
+                lane[k] += s->weights[i + (uint32_t)k];
+        double sum = 0;
+        for (; i < end; i++)
+            sum += (double)s->weights[i];
+        for (int k = 0; k < LANES; k++)
+            sum += (double)lane[k];
+        s->block_mass[b] = sum;
+        total += sum;
+    }
+    return total;
+}
+
+/* Lists every token of at least `least`, in order of ids. */
+static uint32_t gather(const sampler *s, float least)
+{
+    uint32_t count = 0;
     for (uint32_t i = 0; i < s->vocab; i++)
-        if (logits[i] >= floor) {
-            float scaled = (logits[i] - best) / s->params->temperature;
-            s->list[count++] = (candidate){scaled, expf(scaled), (int32_t)i};
-        }
+        if (s->weights[i] >= least)
+            s->list[count++] = (candidate){s->weights[i], (int32_t)i};
     return count;
 }
 
@@ -192,9 +252,9 @@ static uint32_t keep_typical(candidate *list, uint32_t count, float p)
 static void sift_down(candidate *heap, uint32_t count, uint32_t at)
 {
     for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && by_logit(&heap[child + 1], &heap[child]) < 0)
+        if (child + 1 < count && by_weight(&heap[child + 1], &heap[child]) < 0)
             child++;
-        if (by_logit(&heap[at], &heap[child]) <= 0)
+        if (by_weight(&heap[at], &heap[child]) <= 0)
             return;
         candidate t = heap[at];
         heap[at] = heap[child];
@@ -252,47 +312,78 @@ static uint32_t keep_min_p(const candidate *list, uint32_t count, float p)
     return kept;
 }
 
-static uint32_t drop_below(candidate *list, uint32_t count, float least)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i].weight >= least)
-            list[kept++] = list[i];
-    return kept;
-}
-
-static uint32_t filter(const sampler *s, uint32_t count)
+/* The list of all tokens that the filters can keep, best first: the threshold falls until they are in. */
+static uint32_t list_best(const sampler *s, double total)
 {
     const sampling_params *p = s->params;
-    bool sorted = p->top_k || p->top_p < 1 || p->min_p > 0 || p->typical_p < 1;
-    if (!sorted)
-        return count;
+    bool whole = p->typical_p < 1 && !p->top_k; /* needs every token */
     uint32_t most = p->top_k ? p->top_k : UINT32_MAX;
-    bool whole = p->top_k || p->typical_p < 1; /* what follows needs the mass of all that top-k keeps */
-    double enough = whole || p->top_p >= 1 ? INFINITY : (double)p->top_p * mass(s->list, count);
-    if (p->min_p > 0 && !whole && p->top_p >= 1)
-        count = drop_below(s->list, count, p->min_p); /* cheap, and all that is asked */
-    count = sort_best(s->list, count, most, enough);
+    double enough = whole || p->top_k || p->top_p >= 1 ? INFINITY : (double)p->top_p * total;
+    if (isinf(enough) && !p->top_k && !whole && p->min_p > 0) /* min-p alone: its threshold is known */
+        return sort_best(s->list, gather(s, p->min_p), UINT32_MAX, INFINITY);
+    for (float least = whole ? 0x1p-100f : 1e-3f;; least *= 1e-2f) {
+        uint32_t count = gather(s, least);
+        if (least < 0x1p-100f || count >= most || mass(s->list, count) >= enough)
+            return sort_best(s->list, count, most, enough);
+    }
+}
+
+static uint32_t filter(const sampler *s, double total)
+{
+    const sampling_params *p = s->params;
+    uint32_t count = list_best(s, total);
     if (p->typical_p < 1)
         count = keep_typical(s->list, count, p->typical_p);
-    if (p->top_p < 1 && whole)
+    if (p->top_p < 1 && (p->top_k || p->typical_p < 1))
         count = keep_top_p(s->list, count, p->top_p);
     if (p->min_p > 0)
         count = keep_min_p(s->list, count, p->min_p);
     return count;
 }
 
-static int32_t draw(const sampler *s, uint32_t count)
+static int32_t draw_listed(const sampler *s, uint32_t count, double unit)
 {
-    rng r = {s->params->seed ^ ((uint64_t)s->generated + 1) * 0xD1342543DE82EF95u};
-    rng_next(&r);
-    double point = rng_unit(&r) * mass(s->list, count), sum = 0;
+    double point = unit * mass(s->list, count), sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         sum += (double)s->list[i].weight;
         if (point < sum)
             return s->list[i].id;
     }
     return s->list[count - 1].id;
+}
+
+static int32_t draw_any(const sampler *s, double total, double unit)
+{
+    double point = unit * total;
+    uint32_t b = 0, last = (s->vocab - 1) / WEIGHT_BLOCK;
+    while (b < last && point >= s->block_mass[b])
+        point -= s->block_mass[b++];
+    int32_t id = -1;
+    for (uint32_t i = b * WEIGHT_BLOCK; i < s->vocab; i++) {
+        if (s->weights[i] > 0)
+            id = (int32_t)i;
+        if (id >= 0 && (point -= (double)s->weights[i]) < 0)
+            return id;
+    }
+    return id;
+}
+
+static int32_t draw(const sampler *s, const float *logits)
+{
+    const sampling_params *p = s->params;
+    int32_t top = argmax(logits, s->vocab);
+    if (!isfinite(logits[top])) /* everything banned, or +inf by a bias: nothing to weigh */
+        return top;
+    double total = weigh(s, logits, logits[top]);
+    rng r = {p->seed ^ ((uint64_t)s->generated + 1) * 0xD1342543DE82EF95u};
+    rng_next(&r);
+    double unit = rng_unit(&r);
+    int32_t id;
+    if (p->top_k || p->top_p < 1 || p->min_p > 0 || p->typical_p < 1)
+        id = draw_listed(s, filter(s, total), unit);
+    else
+        id = draw_any(s, total, unit);
+    return id >= 0 ? id : top;
 }
 
 static void insert_top(sampled_token *out, uint32_t capacity, int32_t id, float logit)
@@ -332,7 +423,7 @@ void sampler_draw(sampler *s, float *logits, sampled_token *out)
         memcpy(s->raw, logits, s->vocab * sizeof *logits);
     }
     apply_penalties(s, logits);
-    out->token = s->list ? draw(s, filter(s, gather(s, logits))) : argmax(logits, s->vocab);
+    out->token = s->list ? draw(s, logits) : argmax(logits, s->vocab);
     if (s->raw)
         out->logprob = (float)((double)s->raw[out->token] - log_sum);
     note_token(s, out->token, true);
