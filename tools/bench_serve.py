@@ -106,7 +106,7 @@ def report(name, value):
 LLAMA = """
 import sys, time, xllamacpp as x
 p = x.CommonParams(); p.model.path = sys.argv[1]; p.n_parallel = 4; p.n_ctx = 16384
-p.cpuparams.n_threads = 2; p.port = int(sys.argv[3]); p.hostname = "127.0.0.1"
+p.cpuparams.n_threads = 2; p.port = int(sys.argv[3])
 s = x.Server(p)
 while True: time.sleep(1)
 """

@@ -269,21 +269,24 @@ status model_runner_open(runner **out, const model_file *file, const model_runne
         return error_set(err, ERR_MEMORY, "runner: out of memory");
     r->base.ops = &model_runner_ops;
     status st;
-    if ((st = cpu_backend_open(&r->device, &(backend_config){config->threads, config->kernels}, err)) ||
-        (st = model_load(&r->model, file, r->device, &config->progress, err)) ||
-        (st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err))) {
-        runner_close(&r->base);
-        return st;
-    }
+    if ((st = cpu_backend_open(&r->device, &(backend_config){config->threads, config->kernels}, err)))
+        goto fail;
+    /* Before the weights: the buffer that is read is as large as they are, and then never beside them. */
+    r->base.info.read_roof = r->device->ops->read_roof(r->device, roof_bytes(model_file_bytes(file)));
+    if ((st = model_load(&r->model, file, r->device, &config->progress, err)) ||
+        (st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err)))
+        goto fail;
     runner_info *info = &r->base.info;
     info->model_name = model_name(file);
     info->vocab_size = r->model->config.vocab;
     info->weight_bytes = r->model->weight_bytes;
-    info->read_roof = r->device->ops->read_roof(r->device, roof_bytes(info->weight_bytes));
     r->vocab_limit =
         config->vocab_limit && config->vocab_limit < info->vocab_size ? config->vocab_limit : info->vocab_size;
     *out = &r->base;
     return OK;
+fail:
+    runner_close(&r->base);
+    return st;
 }
 
 const model *model_runner_model(const runner *r)
