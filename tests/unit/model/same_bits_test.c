@@ -169,13 +169,13 @@ static uint32_t schedule_count(uint32_t fallback)
 static void llama_gives_the_same_bits_in_every_schedule(void **state)
 {
     (void)state;
-    run_schedules(VECTORS "llama.gguf", schedule_count(60));
+    run_schedules(VECTORS "llama.gguf", schedule_count(500));
 }
 
 static void sliding_windows_give_the_same_bits_in_every_schedule(void **state)
 {
     (void)state;
-    run_schedules(VECTORS "gemma3.gguf", schedule_count(40));
+    run_schedules(VECTORS "gemma3.gguf", schedule_count(500));
 }
 
 static void the_default_model_gives_the_same_bits_in_every_schedule(void **state)
