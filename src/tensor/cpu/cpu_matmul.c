@@ -145,7 +145,7 @@ static void pack_float_tile(const float *x, size_t stride, uint32_t rows, uint32
 {
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t k = 0; k < cols; k++)
-            tile[(size_t)k * TILE_ROWS + r] = x[r * stride + k];
+            tile[(size_t)k * rows + r] = x[r * stride + k];
 }
 
 static void pack_tile(void *ctx, uint32_t index, uint32_t worker)

@@ -26,7 +26,7 @@ typedef struct {
 
 /* Block b of a quantized tile is at b * act_block_bytes(form); row r of it: int8 q[32] at ACT_CODES + 32 r, f32 scale
  * at ACT_SCALES + 4 r, then its sums, i32 or f32, at ACT_SUMS + 48 h + 4 r for half h. Unused rows hold anything. A
- * float tile is [cols][TILE_ROWS] f32. */
+ * float tile is [cols][rows] f32, as wide as its rows: one row's values lie side by side. */
 enum {
     ACT_CODES = 0,
     ACT_SCALES = 32 * TILE_ROWS,

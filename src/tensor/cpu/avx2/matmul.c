@@ -323,13 +323,13 @@ KERNEL_INLINE __m256 load_float_column(dtype type, const uint8_t *panel, uint32_
 }
 
 KERNEL_INLINE void float_rows(dtype type, int rows, const weight *w, const uint8_t *panel, const float *x,
-                              const panel_out *to, uint32_t row)
+                              const panel_out *to, uint32_t row, uint32_t width)
 {
     __m256 acc[FLOAT_ROWS][2];
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r][0] = acc[r][1] = _mm256_setzero_ps();
-    for (uint32_t k = 0; k < w->cols; k++, x += TILE_ROWS) {
+    for (uint32_t k = 0; k < w->cols; k++, x += width) {
         __m256 low = load_float_column(type, panel, k, 0), high = load_float_column(type, panel, k, 1);
         UNROLL
         for (int r = 0; r < rows; r++) {
@@ -349,13 +349,13 @@ KERNEL_INLINE void float_tile(dtype type, const weight *w, const uint8_t *panel,
     for (uint32_t r = 0; r < rows;) {
         const float *x = tile + r;
         if (rows - r >= 6) {
-            float_rows(type, 6, w, panel, x, to, r);
+            float_rows(type, 6, w, panel, x, to, r, rows);
             r += 6;
         } else if (rows - r >= 3) {
-            float_rows(type, 3, w, panel, x, to, r);
+            float_rows(type, 3, w, panel, x, to, r, rows);
             r += 3;
         } else {
-            float_rows(type, 1, w, panel, x, to, r);
+            float_rows(type, 1, w, panel, x, to, r, rows);
             r++;
         }
     }

@@ -310,7 +310,7 @@ KERNEL_INLINE void float_tile(dtype type, int rows, uint32_t cols, const uint8_t
     UNROLL
     for (int r = 0; r < rows; r++)
         acc[r] = _mm512_setzero_ps();
-    for (uint32_t k = 0; k < cols; k++, x += TILE_ROWS) {
+    for (uint32_t k = 0; k < cols; k++, x += rows) {
         __m512 column = load_float_column(type, panel, k);
         if (rows <= FUSED_ROWS)
             _mm_prefetch((const char *)panel + PREFETCH_BYTES + (type == DT_F32 ? 64 : 32) * (size_t)k, _MM_HINT_T0);

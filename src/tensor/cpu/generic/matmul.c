@@ -152,7 +152,7 @@ static void dot_float(const weight *w, uint32_t index, const float *tile, uint32
         load_float_lanes(w, column, values);
         for (uint32_t r = 0; r < rows; r++)
             for (uint32_t i = 0; i < PANEL_ROWS; i++)
-                acc[r][i] += values[i] * tile[(size_t)k * TILE_ROWS + r];
+                acc[r][i] += values[i] * tile[(size_t)k * rows + r];
     }
     for (uint32_t r = 0; r < rows; r++)
         finish_row(acc[r], to, r);

@@ -232,7 +232,7 @@ KERNEL_INLINE float32x4_t load_float_quad(dtype type, const uint8_t *panel, uint
 }
 
 KERNEL_INLINE void float_rows(dtype type, int rows, const weight *w, const uint8_t *panel, const float *x,
-                              const panel_out *to, uint32_t row)
+                              const panel_out *to, uint32_t row, uint32_t width)
 {
     float32x4_t acc[FLOAT_ROWS][QUADS];
     UNROLL
@@ -241,7 +241,7 @@ KERNEL_INLINE void float_rows(dtype type, int rows, const weight *w, const uint8
         for (int i = 0; i < QUADS; i++)
             acc[r][i] = vdupq_n_f32(0);
     }
-    for (uint32_t k = 0; k < w->cols; k++, x += TILE_ROWS) {
+    for (uint32_t k = 0; k < w->cols; k++, x += width) {
         UNROLL
         for (int i = 0; i < QUADS; i++) {
             float32x4_t column = load_float_quad(type, panel, k, i);
@@ -260,9 +260,9 @@ KERNEL_INLINE void float_tile(dtype type, const weight *w, const uint8_t *panel,
 {
     uint32_t r = 0;
     for (; rows - r >= FLOAT_ROWS; r += FLOAT_ROWS)
-        float_rows(type, FLOAT_ROWS, w, panel, tile + r, to, r);
+        float_rows(type, FLOAT_ROWS, w, panel, tile + r, to, r, rows);
     for (; r < rows; r++)
-        float_rows(type, 1, w, panel, tile + r, to, r);
+        float_rows(type, 1, w, panel, tile + r, to, r, rows);
 }
 
 static void dot_float(const weight *w, uint32_t index, const float *tile, uint32_t rows, const panel_out *to)
