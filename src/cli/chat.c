@@ -87,8 +87,10 @@ static bool ask(chat *c, error *err)
     json_t *request = json_copy(c->options);
     json_object_set(request, "messages", c->messages);
     json_object_set_new(request, "stream", json_true());
-    json_object_set_new(request, "temperature", json_real(0.7)); /* of all tokens, a small model rambles */
-    json_object_set_new(request, "top_p", json_real(0.9));
+    if (!json_object_get(request, "temperature")) { /* drawing from all tokens, a small model rambles */
+        json_object_set_new(request, "temperature", json_real(0.7));
+        json_object_set_new(request, "top_p", json_real(0.9));
+    }
     status st = chat_client_ask(c->client, request, &stream, err);
     json_decref(request);
     if (c->terminal_out && a.reasoning)
