@@ -8,7 +8,7 @@ PREFIX  ?= /usr/local
 PORT    ?= 8080
 HOST    ?= 127.0.0.1
 VERSION := 0.1.0
-PKGS    := libuv jansson libpcre2-8 libutf8proc libxxhash libcurl
+PKGS    := libuv jansson libpcre2-8 libutf8proc libxxhash libcurl inih
 
 ARCH    := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)

@@ -5,8 +5,8 @@
 set -euo pipefail
 
 want=${1:-build}
-modules=(libuv jansson libpcre2-8 libutf8proc libxxhash libcurl)
-debs=(libuv1-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libcurl4-openssl-dev)
+modules=(libuv jansson libpcre2-8 libutf8proc libxxhash libcurl inih)
+debs=(libuv1-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libcurl4-openssl-dev libinih-dev)
 
 missing=()
 if ! command -v pkg-config >/dev/null; then

@@ -25,6 +25,7 @@ struct engine {
     inbox *inbox;
     outbox *outbox;
     scheduler *scheduler;
+    trace *trace;
     sampled_token *sampled; /* (max_rows + 1) */
     engine_snapshot counts; /* the engine thread's own; published on the board */
     snapshot_board board;
@@ -63,9 +64,9 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
     uint32_t queued_max = config->max_queued ? config->max_queued : MAX_QUEUED;
     uint32_t live_max = queued_max + 2 * runner->info.max_sequences; /* running, and finished ones not taken yet */
     inbox_config box = {.waiting_max = queued_max, .live_max = live_max};
-    scheduler_config sched = {.runner = runner, .policy = policy, .chunk_tokens = config->chunk_tokens};
+    scheduler_config sched = {.runner = runner, .policy = policy, .chunk_tokens = config->schedule.chunk_tokens};
     if ((st = scheduler_create(&e->scheduler, &sched, err)) || (st = inbox_create(&e->inbox, &box, err)) ||
-        (st = outbox_create(&e->outbox, err)))
+        (st = outbox_create(&e->outbox, err)) || (st = trace_create(&e->trace, err)))
         goto fail;
     e->sampled = calloc((size_t)runner->info.max_rows + 1, sizeof *e->sampled);
     e->resting = calloc(live_max, sizeof(job *));
@@ -96,6 +97,40 @@ uint32_t engine_token_limit(const engine *e)
 void engine_read_snapshot(engine *e, engine_snapshot *out)
 {
     snapshot_board_read(&e->board, out);
+}
+
+status engine_set_tenants(engine *e, const tenant_table *tenants, error *err)
+{
+    (void)e, (void)tenants, (void)err;
+    return OK;
+}
+
+void engine_read_tenants(engine *e, tenant_counts *out, uint32_t count)
+{
+    (void)e;
+    memset(out, 0, count * sizeof *out);
+}
+
+admission_answer engine_admit(engine *e, const admission_ask *ask)
+{
+    (void)e, (void)ask;
+    return (admission_answer){.status = 200};
+}
+
+size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, size_t max, uint64_t *lost)
+{
+    return trace_read(e->trace, cursor, records, max, lost);
+}
+
+step_model engine_step_model(engine *e)
+{
+    (void)e;
+    return (step_model){0};
+}
+
+void engine_describe(engine *e, char *text, size_t size)
+{
+    (void)e, (void)text, (void)size;
 }
 
 /* ---- submitting threads ---- */
@@ -508,6 +543,7 @@ void engine_destroy(engine *e)
     scheduler_destroy(e->scheduler);
     inbox_destroy(e->inbox);
     outbox_destroy(e->outbox);
+    trace_destroy(e->trace);
     free(e->sampled);
     free(e->resting);
     free(e);

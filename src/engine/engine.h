@@ -4,14 +4,18 @@
 #ifndef HEADWAY_ENGINE_ENGINE_H
 #define HEADWAY_ENGINE_ENGINE_H
 
+#include "engine/trace.h"
+#include "sched/admission.h"
 #include "sched/runner.h"
+#include "sched/settings.h"
 
 typedef struct engine engine;
 
 typedef struct {
-    const char *policy;          /* "prefill-first", "chunked" */
+    const char *policy;          /* see policy_names(); NULL: "cadence" */
+    schedule_settings schedule;  /* a zero is the default */
+    const tenant_table *tenants; /* copied; NULL: the default tenant alone */
     uint32_t max_queued;         /* requests waiting at most; submit answers ERR_BUSY above; default 1024 */
-    uint32_t chunk_tokens;       /* token budget of a chunk; 0: the runner's max */
     hw_clock *clock;             /* NULL: the real one */
     void (*wake)(void *context); /* called (engine thread) when the outbox goes from empty to non-empty; may be NULL */
     void *wake_context;
@@ -33,6 +37,16 @@ typedef struct {
     uint64_t time_us;                          /* when it happened */
 } engine_event;
 
+typedef enum {              /* why a gap was over its bound */
+               GAP_PREFILL, /* a prefill run came back too late */
+               GAP_DECODE,  /* the decode steps themselves took longer */
+               GAP_MACHINE, /* a step took more than twice what the model said: the machine was busy with something else
+                             */
+               GAP_PREEMPTION, /* its pages were taken for another stream */
+               GAP_POLICY,     /* the policy chose other work */
+               GAP_CAUSES
+} gap_cause;
+
 typedef struct { /* for admission and metrics: a consistent copy */
     uint32_t running, waiting, max_sequences;
     uint32_t pages_total, pages_free;
@@ -43,6 +57,14 @@ typedef struct { /* for admission and metrics: a consistent copy */
     bool draining, failed;
     uint64_t preemptions; /* sequences put back to the queue because the pool was full */
     uint64_t decode_rows; /* tokens of all decode steps: / decode_steps = mean batch */
+    uint64_t fused_us;    /* of busy_us, in fused steps (in neither prefill_us nor decode_us) */
+    uint64_t fused_steps;
+    uint64_t gaps, violations[GAP_CAUSES]; /* of interactive streams */
+    uint64_t alarms;  /* violations while the device was busy and its throughput usual: see docs/operating.md */
+    int64_t slack_us; /* to the earliest deadline, at the last plan; INT64_MAX: no stream has one */
+    uint64_t gap_us;  /* the bound of requests that bring none */
+    uint64_t last_step_end_us, now_us; /* of the engine's clock: a step that ended, this snapshot */
+    admission_view admission;          /* what admission_decide looks at */
 } engine_snapshot;
 
 status engine_create(engine **out, runner *runner, const engine_config *config, error *err); /* borrows the runner */
@@ -66,6 +88,16 @@ void engine_cancel(engine *e, uint64_t request_id, finish_reason reason);
  * tokens not taken gets no steps until half of them are. */
 size_t engine_take_events(engine *e, engine_event *events, size_t max);
 void engine_read_snapshot(engine *e, engine_snapshot *out); /* any thread; never blocks the step loop */
+
+/* Any thread. From the next step on; requests keep their tenant's index. */
+status engine_set_tenants(engine *e, const tenant_table *tenants, error *err);
+void engine_read_tenants(engine *e, tenant_counts *out, uint32_t count); /* any thread; `count` from index 0 on */
+/* Any thread. May `ask` be accepted as things are? The prompt's length may still be unknown (0): then only the queue's
+ * limits count. A refusal is counted for its tenant. engine_submit does not ask again, but holds the queue's limit. */
+admission_answer engine_admit(engine *e, const admission_ask *ask);
+size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, size_t max, uint64_t *lost);
+step_model engine_step_model(engine *e);                  /* any thread: a copy of the newest */
+void engine_describe(engine *e, char *text, size_t size); /* one line: policy, bound, documents, and why */
 const runner_info *engine_runner_info(const engine *e);
 uint32_t engine_token_limit(const engine *e); /* prompt_count + max_tokens of one request at most (context and pool) */
 void engine_drain(engine *e);                 /* refuse new work; running and queued work ends normally */

@@ -39,8 +39,11 @@ typedef struct {
     uint32_t stop_token_count;
     sampling_params sampling;
     request_class klass;
-    bool want_progress; /* PROGRESS events while prefilling */
-    void *context;      /* the submitter's; returned in events */
+    uint32_t tenant;         /* index in the tenant table */
+    uint64_t gap_us;         /* bound between two tokens of an interactive stream; 0: its tenant's, else the server's */
+    uint64_t first_token_us; /* bound on the time to first token; 0: its tenant's, else none */
+    bool want_progress;      /* PROGRESS events while prefilling */
+    void *context;           /* the submitter's; returned in events */
 } request;
 
 typedef enum { FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR } finish_reason;

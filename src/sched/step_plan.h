@@ -46,7 +46,8 @@ typedef struct {
         *tokens; /* capacity max_rows + 1, given by the engine: rows in order, then the chunk's (if sample and done) */
     uint32_t token_count;
     bool chunk_done;
-    uint64_t bytes; /* useful bytes touched: weights + KV + state, exact */
+    double chunk_part; /* how much of the chunk's work is done now, 0 to 1; 1 with chunk_done */
+    uint64_t bytes;    /* useful bytes touched: weights + KV + state, exact */
     uint64_t weight_bytes, kv_bytes;
 } step_result;
 

@@ -44,7 +44,7 @@ static void the_same_request_says_the_same_alone_and_in_a_crowd(void **state)
     for (int crowd = 0; crowd < 8; crowd++) {
         fixture f;
         engine_config config = {.policy = crowd % 2 ? "chunked" : "prefill-first",
-                                .chunk_tokens = (uint32_t[]){0, 17, 64, 5}[crowd / 2]};
+                                .schedule.chunk_tokens = (uint32_t[]){0, 17, 64, 5}[crowd / 2]};
         fixture_open(&f, (sim_config){.max_rows = 3, .page_tokens = crowd > 4 ? 16 : 7}, config);
         fixture_submit(&f, fixture_long_request(1, 777, 100));
         for (int i = 0; i < crowd * 3; i++)

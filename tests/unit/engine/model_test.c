@@ -104,7 +104,7 @@ static engine_snapshot run_all(runner *r, engine_config config, uint64_t seed, b
             memcpy(said[i], got[i], sizeof said[i]);
         for (int t = 0; t < NEW_TOKENS; t++)
             if (said[i][t] != got[i][t])
-                fail_msg("%s, chunk %u: request %d, token %d: %d, alone %d", config.policy, config.chunk_tokens, i, t,
+                fail_msg("%s, chunk %u: request %d, token %d: %d, alone %d", config.policy, config.schedule.chunk_tokens, i, t,
                          got[i][t], said[i][t]);
     }
     return s;
@@ -120,8 +120,8 @@ static void a_request_says_the_same_however_it_is_scheduled(void **state)
     }
     runner *r = open_runner(path, 200);
     run_all(r, (engine_config){.policy = "prefill-first"}, 0, true);
-    run_all(r, (engine_config){.policy = "prefill-first", .chunk_tokens = 33}, 1, false);
-    run_all(r, (engine_config){.policy = "chunked", .chunk_tokens = 50}, 2, false);
+    run_all(r, (engine_config){.policy = "prefill-first", .schedule.chunk_tokens = 33}, 1, false);
+    run_all(r, (engine_config){.policy = "chunked", .schedule.chunk_tokens = 50}, 2, false);
     run_all(r, (engine_config){.policy = "chunked"}, 3, false);
     r->info.page_count = 28; /* 28 to start with, 30 and more at the end */
     engine_snapshot s = run_all(r, (engine_config){.policy = "chunked"}, 0, false);
