@@ -95,5 +95,8 @@ network_counts server_network_counts(const server *s);
 uint64_t server_next_id(server *s);
 uint64_t server_random(server *s);
 void server_mark_dirty(exchange *x);
+/* Loop thread: who shares this server, by index; valid until the next turn. Index 0 is always there. */
+const tenant_table *server_tenants(const server *s);
+exchange *server_exchanges(const server *s); /* all of them, linked by `next` */
 
 #endif

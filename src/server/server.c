@@ -35,6 +35,7 @@ struct server {
     uint32_t large_running;
     uint32_t open;
     server_measures measures;
+    tenant_table tenants;
     rng random;
     uint64_t last_id;
     bool draining, stopping, takes_parts;
@@ -52,6 +53,16 @@ bool server_draining(const server *s)
 server_measures *server_measures_of(server *s)
 {
     return &s->measures;
+}
+
+const tenant_table *server_tenants(const server *s)
+{
+    return &s->tenants;
+}
+
+exchange *server_exchanges(const server *s)
+{
+    return s->first;
 }
 
 network_counts server_network_counts(const server *s)
@@ -480,6 +491,7 @@ status server_create(server **out, const server_config *config, error *err)
         return error_set(err, ERR_MEMORY, "out of memory for the server");
     s->config = *config;
     s->config.heartbeat_us = config->heartbeat_us ? config->heartbeat_us : 5000000u;
+    s->tenants = tenant_table_default();
     s->auth = (auth_keys){config->api_keys, config->api_key_count};
     uv_random(NULL, NULL, &s->random, sizeof s->random, 0, NULL);
     json_object_seed(0); /* before there are threads */
