@@ -19,7 +19,7 @@ typedef enum {
     TRACE_FUSED,     /* rows and a chunk */
     TRACE_ARRIVED,   /* a request: time only from here on */
     TRACE_ADMITTED,  /* got a slot */
-    TRACE_TOKEN,     /* of a stream: `duration_us` is its gap to the token before (0: the first) */
+    TRACE_TOKEN,     /* of a stream, at start_us: `duration_us` is its gap to the token before (0: the first) */
     TRACE_SET_ASIDE, /* its prompt gave way at a chunk border */
     TRACE_PREEMPTED, /* gave its pages up */
     TRACE_FINISHED,  /* tokens: generated */

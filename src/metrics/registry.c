@@ -1,5 +1,5 @@
 /* metrics/registry.c: families in the order of registration, each with its series. A double is kept as its bits in an
- * atomic word and added to by compare-and-swap. */
+ * atomic word and added to by compare-and-swap. Links are stored with release and followed with acquire. */
 #include "metrics/registry.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ typedef enum { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM } metric_kind;
 
 typedef struct series series;
 struct series { /* what a counter, gauge or histogram pointer points to */
-    series *next;
+    _Atomic(series *) next;
     char *labels;              /* "" or without braces */
     _Atomic uint64_t value;    /* bits of a double: the value, or the sum */
     _Atomic uint64_t *buckets; /* (edge_count + 1), not cumulative */
@@ -31,15 +31,15 @@ struct histogram {
 
 typedef struct family family;
 struct family {
-    family *next;
+    _Atomic(family *) next;
     char *name, *help;
     metric_kind kind;
-    series *first;
+    _Atomic(series *) first;
 };
 
 struct metrics_registry {
     char *labels;
-    family *first;
+    _Atomic(family *) first;
 };
 
 /* ---- atomics ---- */
@@ -105,10 +105,9 @@ static void free_series(series *s)
 
 static void free_family(family *f)
 {
-    while (f->first) {
-        series *next = f->first->next;
-        free_series(f->first);
-        f->first = next;
+    for (series *s = f->first, *next; s; s = next) {
+        next = s->next;
+        free_series(s);
     }
     free(f->name);
     free(f->help);
@@ -119,10 +118,9 @@ void metrics_registry_destroy(metrics_registry *registry)
 {
     if (!registry)
         return;
-    while (registry->first) {
-        family *next = registry->first->next;
-        free_family(registry->first);
-        registry->first = next;
+    for (family *f = registry->first, *next; f; f = next) {
+        next = f->next;
+        free_family(f);
     }
     free(registry->labels);
     free(registry);
@@ -130,11 +128,11 @@ void metrics_registry_destroy(metrics_registry *registry)
 
 static family *find_family(metrics_registry *registry, metric_name name, metric_kind kind)
 {
-    family **at = &registry->first;
-    for (; *at; at = &(*at)->next)
-        if (strcmp((*at)->name, name.name) == 0) {
-            assert((*at)->kind == kind);
-            return *at;
+    _Atomic(family *) *at = &registry->first;
+    for (family *f = *at; f; at = &f->next, f = *at)
+        if (strcmp(f->name, name.name) == 0) {
+            assert(f->kind == kind);
+            return f;
         }
     family *f = calloc(1, sizeof *f);
     if (!f)
@@ -146,7 +144,7 @@ static family *find_family(metrics_registry *registry, metric_name name, metric_
         free_family(f);
         return NULL;
     }
-    *at = f;
+    atomic_store_explicit(at, f, memory_order_release);
     return f;
 }
 
@@ -156,10 +154,10 @@ static series *find_series(metrics_registry *registry, metric_name name, metric_
     family *f = find_family(registry, name, kind);
     if (!f)
         return NULL;
-    series **at = &f->first;
-    for (; *at; at = &(*at)->next)
-        if (strcmp((*at)->labels, name.labels ? name.labels : "") == 0)
-            return *at;
+    _Atomic(series *) *at = &f->first;
+    for (series *s = *at; s; at = &s->next, s = *at)
+        if (strcmp(s->labels, name.labels ? name.labels : "") == 0)
+            return s;
     series *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
@@ -177,7 +175,7 @@ static series *find_series(metrics_registry *registry, metric_name name, metric_
         assert(i == 0 || edges[i] > edges[i - 1]);
         s->edges[i] = edges[i];
     }
-    *at = s;
+    atomic_store_explicit(at, s, memory_order_release);
     return s;
 }
 

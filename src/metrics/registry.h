@@ -1,7 +1,9 @@
 /* metrics/registry.h: counters, gauges and histograms by name, rendered as Prometheus text. Numbers only: who serves
- * the text is not known here. A registry owns its series. Registering: one thread, at start-up. Updating and rendering:
- * any thread (every number is atomic; a histogram being updated may show an observation in its sum before it shows in
- * its buckets). A series that could not be registered (out of memory) is NULL, and every update accepts NULL. */
+ * the text is not known here. A registry owns its series. Registering: one thread, at any time: a series is linked in
+ * once it is complete, and none is ever taken out, so whoever registers at run time bounds how many. Updating and
+ * rendering: any thread (every number is atomic; a histogram being updated may show an observation in its sum before it
+ * shows in its buckets). A series that could not be registered (out of memory) is NULL, and every update accepts NULL.
+ */
 #ifndef HEADWAY_METRICS_REGISTRY_H
 #define HEADWAY_METRICS_REGISTRY_H
 

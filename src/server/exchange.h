@@ -6,6 +6,8 @@
 
 #include "server/api/plan.h"
 #include "server/connection.h"
+#include "server/gap_stats.h"
+#include "server/health.h"
 #include "server/json_text.h"
 #include "server/server.h"
 
@@ -45,6 +47,10 @@ struct generation { /* one sequence */
     bool done;          /* the engine has let go */
     bool begun, ended;  /* first and last chunk written */
     uint64_t first_us, last_us, queued_us, prefill_us, decode_us;
+    uint32_t prompt_done; /* tokens of the prompt that have been read */
+    uint32_t tenant;      /* index */
+    request_class klass;
+    gap_stats gaps;
     char error[160];
 };
 
@@ -56,13 +62,17 @@ struct exchange {
     const route *route;
     exchange *next, *previous, *next_dirty, *next_large;
     bool dirty, working, streaming, large;
+    bool head_only;               /* the method is HEAD */
+    struct trace_stream *tracing; /* owned: this answer is a trace that is being written */
+    buf query;                    /* of the target, behind '?' */
+    buf if_none_match;            /* the header, of open routes */
     buf body;
     uv_work_t work;
     generation_plan plan;
     struct {
         int status; /* 0: none yet */
         const char *type;
-        buf body;
+        buf body, headers; /* headers: further lines, each with CR LF */
     } answer;
     api_error error;
     buf warnings, ignored;
@@ -93,6 +103,10 @@ bool server_draining(const server *s);
 server_measures *server_measures_of(server *s);
 network_counts server_network_counts(const server *s);
 uint64_t server_next_id(server *s);
+health server_health(server *s, const engine_snapshot *now, uint64_t now_us);
+uint64_t server_waited_us(const server *s, uint64_t now_us); /* as in health_waited_us */
+const char *server_curves_path(const server *s);             /* "": none */
+void server_watch_traces(server *s); /* marks every exchange that is tracing dirty, some 20 times a second */
 uint64_t server_random(server *s);
 void server_mark_dirty(exchange *x);
 /* Loop thread: who shares this server, by index; valid until the next turn. Index 0 is always there. */

@@ -41,7 +41,7 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
                    .prompt_count = (uint32_t)prompt->count,
                    .max_tokens = plan->max_tokens && plan->max_tokens < room ? plan->max_tokens : room,
                    .sampling = plan->sampling,
-                   .want_progress = plan->return_progress,
+                   .want_progress = true, /* for /debug/state too */
                    .context = g};
     r->sampling.biases = biases;
     if (!plan->has_seed)
@@ -81,6 +81,20 @@ static bool merge_stop_tokens(exchange *x)
     return true;
 }
 
+/* What this stream is promised, as the engine finds it; 0: nothing. */
+static uint64_t gap_bound_us(const exchange *x, const request *r)
+{
+    const tenant_table *table = server_tenants(x->server);
+    const tenant *who = r->tenant < table->count ? &table->tenants[r->tenant] : &table->tenants[0];
+    engine_snapshot now;
+    if (r->klass != CLASS_INTERACTIVE)
+        return 0;
+    if (r->gap_us || who->gap_us)
+        return r->gap_us ? r->gap_us : who->gap_us;
+    engine_read_snapshot(x->model->engine, &now);
+    return now.gap_us;
+}
+
 static bool submit_one(exchange *x, uint32_t index)
 {
     generation *g = &x->generations[index];
@@ -91,6 +105,9 @@ static bool submit_one(exchange *x, uint32_t index)
     error err = {0};
     g->id = r->id;
     g->prompt_tokens = r->prompt_count;
+    g->tenant = r->tenant;
+    g->klass = r->klass;
+    g->gaps.bound_us = gap_bound_us(x, r);
     uint32_t max_tokens = r->max_tokens;
     status code = engine_submit(x->model->engine, r, &err);
     if (code) {
@@ -186,9 +203,13 @@ static void take_token(generation *g, const engine_event *event)
     const serving_metrics *m = &server_measures_of(x->server)->serving;
     if (!g->tokens) {
         g->first_us = event->time_us;
+        g->prompt_done = g->prompt_tokens;
         histogram_observe(m->first_token_s, seconds(event->time_us - x->arrived_us));
     } else {
-        histogram_observe(m->between_tokens_s, seconds(event->time_us - g->last_us));
+        uint64_t gap_us = event->time_us - g->last_us;
+        histogram_observe(m->between_tokens_s, seconds(gap_us));
+        gap_stats_add(&g->gaps, gap_us);
+        measures_gap(server_measures_of(x->server), g->tenant, g->klass, gap_us);
     }
     g->last_us = event->time_us;
     g->tokens++;
@@ -262,6 +283,8 @@ static void write_frame(exchange *x, const buf *frame)
 static void take_progress(generation *g, const engine_event *event)
 {
     exchange *x = g->exchange;
+    g->prompt_done = event->prompt_done;
+    g->cached = event->cached;
     if (!x->connection || !x->streaming || !x->plan.return_progress || connection_congested(x->connection))
         return;
     buf frame = {0};

@@ -56,11 +56,15 @@ status measures_open(server_measures *m, const char *model_name, const runner_in
     serving_metrics_register(&m->serving, m->registry, &sizes);
     register_own(m);
     register_llamacpp(m);
+    cadence_metrics_register(&m->cadence, m->registry);
     return OK;
 }
 
 void measures_close(server_measures *m)
 {
+    for (uint32_t i = 0; i < m->tenant_count; i++)
+        tenant_metrics_close(&m->tenants[i]);
+    m->tenant_count = 0;
     metrics_registry_destroy(m->registry);
     m->registry = NULL;
 }
@@ -71,8 +75,11 @@ void measures_window(server_measures *m, const engine_snapshot *e, const runner_
     if (busy < 1000)
         return;
     double rate = (double)(e->bytes - m->window_bytes) / (double)busy * 1e6;
+    double share = info->read_roof > 0 ? rate / info->read_roof : 0;
     gauge_set(m->serving.bytes_per_s, rate);
-    gauge_set(m->serving.roof_share, info->read_roof > 0 ? rate / info->read_roof : 0);
+    gauge_set(m->serving.roof_share, share);
+    gauge_set(m->cadence.bytes_per_s, rate);
+    gauge_set(m->cadence.roof_ratio, share);
     m->window_bytes = e->bytes;
     m->window_busy_us = e->busy_us;
 }

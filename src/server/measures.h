@@ -5,7 +5,9 @@
 #define HEADWAY_SERVER_MEASURES_H
 
 #include "engine/engine.h"
+#include "metrics/cadence.h"
 #include "metrics/serving.h"
+#include "metrics/tenants.h"
 #include "server/connection.h"
 
 typedef struct server_measures {
@@ -16,6 +18,9 @@ typedef struct server_measures {
     counter *accepted, *http_requests, *http_refused, *timed_out, *refused, *cancelled;
     counter *prompt_seconds, *predicted_seconds, *llama_prompt_tokens, *llama_predicted, *llama_steps;
     gauge *llama_prompt_rate, *llama_predicted_rate, *llama_processing, *llama_deferred, *llama_busy_slots;
+    cadence_metrics cadence;
+    tenant_metrics tenants[TENANTS_MAX]; /* by index; `tenant_count` are registered */
+    uint32_t tenant_count;
     uint64_t window_bytes, window_busy_us; /* of the snapshot that the current rate began with */
 } server_measures;
 
@@ -23,6 +28,10 @@ status measures_open(server_measures *m, const char *model_name, const runner_in
 void measures_close(server_measures *m);
 /* Once in a while: the rate of the steps since the last call. */
 void measures_window(server_measures *m, const engine_snapshot *e, const runner_info *info);
+/* Once in a while and before rendering: a tenant that is new gets its series. */
+void measures_tenants(server_measures *m, engine *e, const tenant_table *table, uint64_t now_us);
+void measures_gap(server_measures *m, uint32_t tenant, request_class klass, uint64_t gap_us); /* between two tokens */
+void measures_cadence(server_measures *m, engine *e, const engine_snapshot *now);             /* before rendering */
 void measures_render(server_measures *m, const engine_snapshot *e, const runner_info *info, const network_counts *n,
                      buf *out);
 

@@ -2,6 +2,7 @@
 #include "server/router.h"
 
 #include "server/api/openai.h"
+#include "server/debug/trace_stream.h"
 
 static const route routes[] = {
     {"/v1/chat/completions", HTTP_POST, true, false, openai_chat, &openai_chat_format},
@@ -15,6 +16,7 @@ static const route routes[] = {
     {"/health", HTTP_GET, false, true, openai_health, NULL},
     {"/v1/health", HTTP_GET, false, true, openai_health, NULL},
     {"/metrics", HTTP_GET, false, false, api_metrics, NULL},
+    {"/debug/trace", HTTP_GET, false, false, debug_trace, NULL},
     {"/tokenize", HTTP_POST, true, false, api_tokenize, NULL},
     {"/detokenize", HTTP_POST, true, false, api_detokenize, NULL},
 };

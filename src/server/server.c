@@ -13,11 +13,12 @@
 #include "base/rng.h"
 #include "server/api/messages.h"
 #include "server/auth.h"
+#include "server/debug/trace_stream.h"
 #include "server/exchange.h"
 #include "server/measures.h"
 #include "server/router.h"
 
-enum { EVENTS_PER_TURN = 4096, EVENTS_AT_ONCE = 64, LARGE_BODY = 100 * 1024, LARGE_AT_ONCE = 2 };
+enum { EVENTS_PER_TURN = 4096, EVENTS_AT_ONCE = 64, LARGE_BODY = 100 * 1024, LARGE_AT_ONCE = 2, TRACE_TICK_MS = 50 };
 
 struct server {
     server_config config;
@@ -26,7 +27,7 @@ struct server {
     uv_loop_t loop;
     network *network;
     uv_async_t wake, stop;
-    uv_timer_t timer;
+    uv_timer_t timer, trace_timer;
     uv_signal_t terminate, interrupt;
     uv_prepare_t before_sleep;
     uv_check_t after_poll;
@@ -36,6 +37,7 @@ struct server {
     uint32_t open;
     server_measures measures;
     tenant_table tenants;
+    health_watch watch;
     rng random;
     uint64_t last_id;
     bool draining, stopping, takes_parts;
@@ -63,6 +65,30 @@ const tenant_table *server_tenants(const server *s)
 exchange *server_exchanges(const server *s)
 {
     return s->first;
+}
+
+static void watch_health(server *s, const engine_snapshot *now, uint64_t now_us)
+{
+    uint32_t work = 0;
+    for (const exchange *x = s->first; x; x = x->next)
+        work += x->live;
+    health_see(&s->watch, now, work, now_us);
+}
+
+health server_health(server *s, const engine_snapshot *now, uint64_t now_us)
+{
+    watch_health(s, now, now_us);
+    return health_judge(&s->watch, now, s->draining, now_us);
+}
+
+uint64_t server_waited_us(const server *s, uint64_t now_us)
+{
+    return health_waited_us(&s->watch, now_us);
+}
+
+const char *server_curves_path(const server *s)
+{
+    return s->config.curves_path ? s->config.curves_path : "";
 }
 
 network_counts server_network_counts(const server *s)
@@ -137,6 +163,10 @@ static void exchange_destroy(exchange *x)
     free(x->generations);
     plan_free(&x->plan);
     buf_free(&x->body);
+    trace_stream_destroy(x->tracing);
+    buf_free(&x->query);
+    buf_free(&x->if_none_match);
+    buf_free(&x->answer.headers);
     buf_free(&x->answer.body);
     buf_free(&x->warnings);
     buf_free(&x->ignored);
@@ -179,6 +209,7 @@ void exchange_respond(exchange *x)
         if (x->error.status == 401)
             buf_text(&headers, "WWW-Authenticate: Bearer\r\n");
     }
+    buf_append(&headers, x->answer.headers.data, x->answer.headers.size);
     exchange_warning_header(x, &headers);
     x->connection = NULL;
     connection_respond(c, x->answer.status, x->answer.type, buf_span(&headers), buf_span(&x->answer.body));
@@ -194,7 +225,7 @@ static void answer(exchange *x)
 {
     if (!x->error.status && !x->answer.status && x->route->format)
         generation_start(x);
-    else
+    else if (!x->tracing)
         exchange_respond(x);
 }
 
@@ -276,6 +307,17 @@ static void refuse_head(connection *c, api_error *e, const char *allow)
     buf_free(&headers);
 }
 
+/* What handlers may ask of the head once it is gone. */
+static void keep_head(exchange *x, const http_head *head, const char *data)
+{
+    span match = x->route->open ? http_head_get(head, data, "if-none-match") : (span){0};
+    x->head_only = head->method == HTTP_HEAD;
+    if (head->target_size > head->path_size + 1)
+        buf_append(&x->query, data + head->target + head->path_size + 1, head->target_size - head->path_size - 1u);
+    if (match.size)
+        buf_append(&x->if_none_match, match.data, match.size);
+}
+
 static void on_head(void *context, connection *c, const http_head *head, const char *data)
 {
     server *s = context;
@@ -306,6 +348,8 @@ static void on_head(void *context, connection *c, const http_head *head, const c
     exchange *x = e.status ? NULL : exchange_create(s, c, r);
     if (!x && !e.status)
         api_fail(&e, 503, NULL, "out of memory");
+    if (!e.status)
+        keep_head(x, head, data);
     if (e.status) {
         refuse_head(c, &e, allow);
     } else if (!span_is(path, r->path)) {
@@ -374,7 +418,10 @@ static void on_turn(server *s)
             exchange *x = s->dirty;
             s->dirty = x->next_dirty;
             x->dirty = false;
-            generation_flush(x);
+            if (x->tracing)
+                trace_stream_flush(x, clock_now_us());
+            else
+                generation_flush(x);
             exchange_free_if_done(x);
         }
         network_flush(s->network);
@@ -415,9 +462,30 @@ static void on_timer(uv_timer_t *timer)
     engine_snapshot snapshot;
     engine_read_snapshot(s->model.engine, &snapshot);
     measures_window(&s->measures, &snapshot, engine_runner_info(s->model.engine));
+    measures_tenants(&s->measures, s->model.engine, &s->tenants, now);
+    watch_health(s, &snapshot, now);
     for (exchange *x = s->first; x; x = x->next)
-        if (x->streaming && x->connection && now - x->sent_us >= s->config.heartbeat_us)
+        if (x->streaming && x->connection && !x->tracing && now - x->sent_us >= s->config.heartbeat_us)
             generation_heartbeat(x);
+}
+
+static void on_trace_timer(uv_timer_t *timer)
+{
+    server *s = timer->data;
+    bool any = false;
+    for (exchange *x = s->first; x; x = x->next)
+        if (x->tracing && x->connection) {
+            server_mark_dirty(x);
+            any = true;
+        }
+    if (!any)
+        uv_timer_stop(timer);
+}
+
+void server_watch_traces(server *s)
+{
+    if (!uv_is_active((uv_handle_t *)&s->trace_timer))
+        uv_timer_start(&s->trace_timer, on_trace_timer, TRACE_TICK_MS, TRACE_TICK_MS);
 }
 
 /* ---- start and end ---- */
@@ -499,11 +567,12 @@ status server_create(server **out, const server_config *config, error *err)
     uv_async_init(&s->loop, &s->wake, on_wake);
     uv_async_init(&s->loop, &s->stop, on_stop);
     uv_timer_init(&s->loop, &s->timer);
+    uv_timer_init(&s->loop, &s->trace_timer);
     uv_signal_init(&s->loop, &s->terminate);
     uv_signal_init(&s->loop, &s->interrupt);
     uv_prepare_init(&s->loop, &s->before_sleep);
     uv_check_init(&s->loop, &s->after_poll);
-    s->wake.data = s->stop.data = s->timer.data = s->terminate.data = s->interrupt.data = s;
+    s->wake.data = s->stop.data = s->timer.data = s->trace_timer.data = s->terminate.data = s->interrupt.data = s;
     s->before_sleep.data = s->after_poll.data = s;
     network_config net = {.ops = &connection_handlers,
                           .context = s,

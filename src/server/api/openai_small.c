@@ -1,6 +1,7 @@
 /* server/api/openai_small.c: models, health, metrics, embeddings, tokenize, detokenize. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "server/api/messages.h"
 #include "server/api/openai.h"
 #include "server/api/params.h"
@@ -46,25 +47,33 @@ void openai_models(exchange *x)
 void openai_health(exchange *x)
 {
     engine_snapshot now;
+    uint64_t now_us = clock_now_us();
     engine_read_snapshot(x->model->engine, &now);
-    if (now.failed) {
-        api_fail(&x->error, 500, NULL, "the engine has failed");
-    } else if (server_draining(x->server)) {
-        api_fail(&x->error, 503, NULL, "the server is shutting down");
-        x->error.retry_after = 5;
-    } else {
-        buf_text(&x->answer.body, "{\"status\":\"ok\"}");
-        answer_ok(x);
-    }
+    health state = server_health(x->server, &now, now_us);
+    buf *out = &x->answer.body;
+    answer_ok(x);
+    buf_printf(out, "{\"status\":\"%s\"", health_word(state));
+    if (state == HEALTH_STUCK)
+        buf_printf(out, ",\"waited_seconds\":%.1f,\"running\":%u,\"waiting\":%u",
+                   (double)server_waited_us(x->server, now_us) * 1e-6, now.running, now.waiting);
+    buf_byte(out, '}');
+    if (state == HEALTH_OK)
+        return;
+    x->answer.status = 503;
+    if (state == HEALTH_DRAINING)
+        buf_text(&x->answer.headers, "Retry-After: 5\r\n");
 }
 
 void api_metrics(exchange *x)
 {
     engine_snapshot now;
-    const engine *e = x->model->engine;
+    engine *e = x->model->engine;
+    server_measures *m = server_measures_of(x->server);
     network_counts counts = server_network_counts(x->server);
-    engine_read_snapshot(x->model->engine, &now);
-    measures_render(server_measures_of(x->server), &now, engine_runner_info(e), &counts, &x->answer.body);
+    engine_read_snapshot(e, &now);
+    measures_tenants(m, e, server_tenants(x->server), clock_now_us());
+    measures_cadence(m, e, &now);
+    measures_render(m, &now, engine_runner_info(e), &counts, &x->answer.body);
     x->answer.status = 200;
     x->answer.type = "text/plain; version=0.0.4; charset=utf-8";
 }
