@@ -1,6 +1,7 @@
 /* cli/serve.c: `headway serve`: argv to a running server. Binds the port, opens the model (or a runner without one),
  * then hands runner, tokenizer and template to engine and server. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -10,34 +11,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/help.h"
+#include "cli/serve_flags.h"
 #include "cli/vocab.h"
 #include "runner/model_runner.h"
 #include "server/server.h"
 #include "sim/sim_runner.h"
 
-enum { TEMPLATE_BYTES_MAX = 4 << 20, API_KEYS_MAX = 64, QUEUE_MAX = 1024 };
-
-static const flag_spec serve_flags[] = {
-    {"--model", "PATH", "the model, a GGUF file [the default model's place]", NULL},
-    {"--host", "ADDRESS", "where to listen", "127.0.0.1"},
-    {"--port", "N", "0: any free one", "8080"},
-    {"--threads", "N", "worker threads [the machine's]", NULL},
-    {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
-    {"--parallel", "N", "streams at once [16; with sim 1024]", NULL},
-    {"--kv-memory", "SIZE", "of the page pool, e.g. 2G [what fits]", NULL},
-    {"--api-key", "KEY[,KEY]", "clients must send one; also from HEADWAY_API_KEY", NULL},
-    {"--policy", "NAME", "prefill-first or chunked", "prefill-first"},
-    {"--chat-template", "FILE", "a Jinja file instead of the model's own", NULL},
-    {"--runner", "NAME", "model, sim, sim:KEY=N,… or script:FILE", "model"},
-    {NULL, NULL, NULL, NULL},
-};
-static const command_spec serve_spec = {
-    .name = "serve",
-    .summary = "Serves a model over an OpenAI-compatible HTTP API.",
-    .flags = serve_flags,
-    .notes = "SIGTERM lets running answers end; a second one, or Ctrl-C, stops at once.",
-};
+enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUE_MAX = 1024, MODEL_STREAMS_MAX = 4096 };
 
 static const char chatml[] =
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -45,9 +25,7 @@ static const char chatml[] =
 
 typedef struct {
     command_flags flags;
-    char *key_text; /* owned: the keys, cut at commas */
-    const char *keys[API_KEYS_MAX];
-    size_t key_count;
+    tenants *tenants;
     char name[256];
     server *server;
     runner *runner;
@@ -56,32 +34,6 @@ typedef struct {
     chat_template *chat_template;
     uint64_t created_unix;
 } serve;
-
-static status read_number(const serve *s, const char *name, uint64_t max, uint32_t *out, error *err)
-{
-    uint64_t value = 0;
-    if (!flag_given(&s->flags, name) && !flag_text(&s->flags, name))
-        return OK;
-    status st = flag_number(&s->flags, name, 0, max, &value, err);
-    *out = (uint32_t)value;
-    return st;
-}
-
-static status read_keys(serve *s, error *err)
-{
-    const char *given = flag_text(&s->flags, "--api-key"), *environment = getenv("HEADWAY_API_KEY");
-    buf text = {0};
-    buf_printf(&text, "%s,%s", given ? given : "", environment ? environment : "");
-    s->key_text = text.data;
-    for (char *key = strtok(s->key_text, ","); key; key = strtok(NULL, ",")) {
-        if (s->key_count == API_KEYS_MAX)
-            return error_set(err, ERR_LIMIT, "--api-key: more than %d keys", API_KEYS_MAX);
-        s->keys[s->key_count++] = key;
-    }
-    if (given && !s->key_count)
-        return error_set(err, ERR_INVALID, "--api-key: empty");
-    return OK;
-}
 
 static status read_file(const char *path, buf *out, error *err)
 {
@@ -162,10 +114,13 @@ static status open_model(serve *s, const model_file *file, error *err)
     char plan[512] = "";
     span own_template = {0};
     status st;
-    if ((st = vocab_from_model(&s->tokenizer, file, err)) ||
-        (st = read_number(s, "--threads", 1024, &config.threads, err)) ||
-        (st = read_number(s, "--ctx", 1u << 24, &config.context, err)) ||
-        (st = read_number(s, "--parallel", 4096, &config.sequences, err)))
+    config.threads = serve_flags_number(&s->flags, "--threads");
+    config.context = serve_flags_number(&s->flags, "--ctx");
+    config.sequences = serve_flags_number(&s->flags, "--parallel");
+    if (config.sequences > MODEL_STREAMS_MAX)
+        return error_set(err, ERR_INVALID, "--parallel: %u, with a model at most %d", config.sequences,
+                         MODEL_STREAMS_MAX);
+    if ((st = vocab_from_model(&s->tokenizer, file, err)))
         return st;
     if (flag_text(&s->flags, "--kv-memory") && (st = flag_bytes(&s->flags, "--kv-memory", &config.kv_memory, err)))
         return st;
@@ -202,11 +157,10 @@ static status open_model_file(serve *s, error *err)
 
 static status open_sim(serve *s, const char *spec, error *err)
 {
-    sim_config base = {0};
+    sim_config base = {.context_length = serve_flags_number(&s->flags, "--ctx"),
+                       .max_sequences = serve_flags_number(&s->flags, "--parallel")};
     status st;
-    if ((st = read_number(s, "--ctx", 1u << 24, &base.context_length, err)) ||
-        (st = read_number(s, "--parallel", 65536, &base.max_sequences, err)) ||
-        (st = vocab_of_bytes(&s->tokenizer, err)) || (st = load_template(s, span_from(chatml), err)))
+    if ((st = vocab_of_bytes(&s->tokenizer, err)) || (st = load_template(s, span_from(chatml), err)))
         return st;
     if ((st = sim_runner_open(&s->runner, spec, &base, err)))
         return st == ERR_NOT_FOUND ? ERR_INVALID : st;
@@ -217,26 +171,41 @@ static status open_sim(serve *s, const char *spec, error *err)
 
 static status open_server(serve *s, error *err)
 {
-    uint32_t port = 0;
-    status st;
-    if ((st = read_number(s, "--port", 65535, &port, err)) || (st = read_keys(s, err)))
-        return st;
-    server_config config = {
-        .host = flag_text(&s->flags, "--host"), .port = (int)port, .api_keys = s->keys, .api_key_count = s->key_count};
+    server_config config = {.host = flag_text(&s->flags, "--host"),
+                            .port = (int)serve_flags_number(&s->flags, "--port"),
+                            .tenants = s->tenants};
     if (strcmp(config.host, "localhost") == 0)
         config.host = "127.0.0.1";
     return server_create(&s->server, &config, err);
 }
 
-static status run(serve *s, error *err)
+static status open_engine(serve *s, error *err)
 {
-    size_t stops = 0;
     engine_config config = {.policy = flag_text(&s->flags, "--policy"),
+                            .schedule = serve_flags_schedule(&s->flags),
+                            .tenants = tenants_table(s->tenants),
                             .max_queued = QUEUE_MAX,
                             .wake = server_wake,
                             .wake_context = s->server};
-    status st;
-    if ((st = engine_create(&s->engine, s->runner, &config, err)) || (st = engine_start(s->engine, err)))
+    char description[512] = "";
+    engine_snapshot now;
+    status st = engine_create(&s->engine, s->runner, &config, err);
+    if (st)
+        return st;
+    engine_read_snapshot(s->engine, &now);
+    if ((st = tenants_check_gaps(s->tenants, (uint64_t)now.admission.smallest_gap_us, err)))
+        return st;
+    engine_describe(s->engine, description, sizeof description);
+    if (description[0])
+        log_info("%s", description);
+    return engine_start(s->engine, err);
+}
+
+static status run(serve *s, error *err)
+{
+    size_t stops = 0;
+    status st = open_engine(s, err);
+    if (st)
         return st;
     server_model model = {.engine = s->engine,
                           .tokenizer = s->tokenizer,
@@ -249,6 +218,9 @@ static status run(serve *s, error *err)
     model.stop_token_count = (uint32_t)stops;
     const char *host = flag_text(&s->flags, "--host");
     log_info("%s: context %u tokens, %u streams at once", s->name, model.context_length, s->runner->info.max_sequences);
+    if (tenants_from_file(s->tenants))
+        log_info("%s: %u tenants, %zu keys", flag_text(&s->flags, "--config"), tenants_table(s->tenants)->count,
+                 tenants_key_count(s->tenants));
     log_info("listening on http://%s%s%s:%d", strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "",
              server_port(s->server));
     return server_run(s->server, &model, err);
@@ -272,9 +244,15 @@ int serve_main(int argc, char **argv)
     if (code != COMMAND_RUN)
         return code;
     raise_file_limit();
-    const char *kind = flag_text(&s.flags, "--runner");
-    status st = open_server(&s, &err);
+    status st = serve_flags_check(&s.flags, &err);
     if (st == OK)
+        st = serve_flags_open_tenants(&s.tenants, &s.flags, &err);
+    if (st) /* a file that cannot be used counts as a wrong flag */
+        return command_fail(&serve_spec, &err, 2);
+    if (tenants_from_file(s.tenants))
+        signal(SIGHUP, SIG_IGN); /* until the server takes it: asked to read again, not to end */
+    const char *kind = flag_text(&s.flags, "--runner");
+    if ((st = open_server(&s, &err)) == OK)
         st = strcmp(kind, "model") == 0 ? open_model_file(&s, &err) : open_sim(&s, kind, &err);
     if (st == OK)
         st = run(&s, &err);
@@ -284,6 +262,6 @@ int serve_main(int argc, char **argv)
         s.runner->ops->close(s.runner);
     chat_template_destroy(s.chat_template);
     tokenizer_destroy(s.tokenizer);
-    free(s.key_text);
+    tenants_close(s.tenants);
     return st ? command_fail(&serve_spec, &err, st == ERR_INVALID ? 2 : 1) : 0;
 }

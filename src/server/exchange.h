@@ -10,6 +10,7 @@
 #include "server/health.h"
 #include "server/json_text.h"
 #include "server/server.h"
+#include "server/terms.h"
 
 typedef struct exchange exchange;
 typedef struct generation generation;
@@ -69,6 +70,7 @@ struct exchange {
     buf body;
     uv_work_t work;
     generation_plan plan;
+    request_terms terms; /* of the head; with the body's service_tier from generation_start on */
     struct {
         int status; /* 0: none yet */
         const char *type;
@@ -112,5 +114,8 @@ void server_mark_dirty(exchange *x);
 /* Loop thread: who shares this server, by index; valid until the next turn. Index 0 is always there. */
 const tenant_table *server_tenants(const server *s);
 exchange *server_exchanges(const server *s); /* all of them, linked by `next` */
+const tenants *server_tenants_of(const server *s);
+/* Is there room for `ask`? False: `e` says why not, with the status, the reason and when to try again. */
+bool server_admit(server *s, const admission_ask *ask, api_error *e);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/api/params.h"
 #include "server/exchange.h"
 #include "server/measures.h"
 
@@ -41,6 +42,10 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
                    .prompt_count = (uint32_t)prompt->count,
                    .max_tokens = plan->max_tokens && plan->max_tokens < room ? plan->max_tokens : room,
                    .sampling = plan->sampling,
+                   .klass = x->terms.klass,
+                   .tenant = x->terms.tenant,
+                   .gap_us = x->terms.klass == CLASS_INTERACTIVE ? x->terms.gap_us : 0,
+                   .first_token_us = x->terms.first_token_us,
                    .want_progress = true, /* for /debug/state too */
                    .context = g};
     r->sampling.biases = biases;
@@ -139,6 +144,44 @@ static bool admit(exchange *x)
     return true;
 }
 
+/* Class and bounds as they are now that the body is known; what has no effect is said. */
+static void settle_terms(exchange *x)
+{
+    request_terms *terms = &x->terms;
+    terms_take_tier(terms, server_tenants_of(x->server), x->plan.tier);
+    if (terms->lowered)
+        params_warn(x, "served as batch: the tenant may not ask for more");
+    if (terms->klass == CLASS_BATCH && terms->gap_us)
+        params_warn(x, "ignored: x-llm-d-slo-tpot-ms, batch requests have no bound between tokens");
+}
+
+/* Is there room for all that x asks for, and for its longest prompt within its bounds? */
+static bool admit_terms(exchange *x)
+{
+    const generation_plan *plan = &x->plan;
+    uint64_t prompts = 0, total = 0, count = plan->prompt_count;
+    uint32_t longest = 0, context = x->model->context_length;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t size = (uint32_t)plan->prompts[i].count, room = context - size;
+        prompts += size;
+        total += size + (plan->max_tokens && plan->max_tokens < room ? plan->max_tokens : room);
+        longest = size > longest ? size : longest;
+    }
+    uint32_t mean = (uint32_t)((prompts + count - 1) / count);
+    admission_ask ask = {.tenant = x->terms.tenant,
+                         .klass = x->terms.klass,
+                         .prompt_tokens = mean,
+                         .max_tokens = (uint32_t)((total + count - 1) / count) - mean,
+                         .copies = plan->prompt_count * plan->choices,
+                         .gap_us = x->terms.klass == CLASS_INTERACTIVE ? x->terms.gap_us : 0,
+                         .first_token_us = x->terms.first_token_us};
+    if (!server_admit(x->server, &ask, &x->error))
+        return false;
+    ask.prompt_tokens = longest;
+    ask.copies = 1;
+    return longest == mean || server_admit(x->server, &ask, &x->error);
+}
+
 static void begin_stream(exchange *x)
 {
     buf headers = {0}, scratch = {0};
@@ -159,21 +202,20 @@ static void write_prefix(exchange *x)
     buf_printf(&x->prefix, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%llu,\"model\":", x->id,
                x->plan.stream ? format->chunk_object : format->object, (unsigned long long)x->created_unix);
     json_text_string(&x->prefix, span_from(x->model->name));
-    if (x->plan.service_tier[0]) {
-        buf_text(&x->prefix, ",\"service_tier\":");
-        json_text_string(&x->prefix, span_from(x->plan.service_tier));
-    }
+    if (x->plan.tier != TIER_NONE)
+        buf_printf(&x->prefix, ",\"service_tier\":\"%s\"", terms_tier_text(&x->terms, x->plan.tier));
     buf_text(&x->prefix, ",\"system_fingerprint\":\"headway\",\"choices\":[");
 }
 
 void generation_start(exchange *x)
 {
     uint32_t count = x->plan.prompt_count * x->plan.choices;
+    settle_terms(x);
     if (count > GENERATIONS_MAX)
         api_fail(&x->error, 400, "n", "one request may ask for %d generations at most", GENERATIONS_MAX);
     else if (!(x->generations = calloc(count, sizeof *x->generations)) || !merge_stop_tokens(x))
         api_fail(&x->error, 500, NULL, "out of memory");
-    else if (admit(x))
+    else if (admit(x) && admit_terms(x))
         while (x->count < count && submit_one(x, x->count))
             x->count++;
     if (x->error.status) {

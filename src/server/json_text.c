@@ -75,6 +75,8 @@ static const char *default_type(int status)
     switch (status) {
     case 401:
         return "authentication_error";
+    case 403:
+        return "permission_error";
     case 404:
         return "not_found_error";
     case 429:
@@ -124,4 +126,14 @@ void api_error_write(const api_error *e, buf *out)
         buf_printf(out, ",\"n_prompt_tokens\":%llu,\"n_ctx\":%llu", (unsigned long long)e->prompt_tokens,
                    (unsigned long long)e->context);
     buf_text(out, "}}");
+}
+
+void api_error_headers(const api_error *e, buf *out)
+{
+    if (e->retry_after)
+        buf_printf(out, "Retry-After: %u\r\n", e->retry_after);
+    if (e->status == 401)
+        buf_text(out, "WWW-Authenticate: Bearer\r\n");
+    if (e->dropped && e->code)
+        buf_printf(out, "x-llm-d-request-dropped-reason: %s\r\n", e->code);
 }

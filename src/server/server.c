@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "server/api/messages.h"
-#include "server/auth.h"
 #include "server/debug/trace_stream.h"
 #include "server/exchange.h"
 #include "server/measures.h"
@@ -23,12 +22,11 @@ enum { EVENTS_PER_TURN = 4096, EVENTS_AT_ONCE = 64, LARGE_BODY = 100 * 1024, LAR
 struct server {
     server_config config;
     server_model model;
-    auth_keys auth;
     uv_loop_t loop;
     network *network;
     uv_async_t wake, stop;
     uv_timer_t timer, trace_timer;
-    uv_signal_t terminate, interrupt;
+    uv_signal_t terminate, interrupt, hangup;
     uv_prepare_t before_sleep;
     uv_check_t after_poll;
     exchange *first, *dirty;
@@ -36,7 +34,7 @@ struct server {
     uint32_t large_running;
     uint32_t open;
     server_measures measures;
-    tenant_table tenants;
+    tenants *tenants;
     health_watch watch;
     rng random;
     uint64_t last_id;
@@ -59,7 +57,12 @@ server_measures *server_measures_of(server *s)
 
 const tenant_table *server_tenants(const server *s)
 {
-    return &s->tenants;
+    return tenants_table(s->tenants);
+}
+
+const tenants *server_tenants_of(const server *s)
+{
+    return s->tenants;
 }
 
 exchange *server_exchanges(const server *s)
@@ -94,6 +97,17 @@ const char *server_curves_path(const server *s)
 network_counts server_network_counts(const server *s)
 {
     return network_read_counts(s->network);
+}
+
+bool server_admit(server *s, const admission_ask *ask, api_error *e)
+{
+    admission_answer answer = engine_admit(s->model.engine, ask);
+    if (answer.verdict == ADMIT_OK)
+        return true;
+    e->code = answer.reason;
+    e->dropped = true;
+    e->retry_after = answer.retry_after_s;
+    return api_fail(e, answer.status, NULL, "%s", answer.message);
 }
 
 uint64_t server_next_id(server *s)
@@ -204,10 +218,7 @@ void exchange_respond(exchange *x)
         api_error_write(&x->error, &x->answer.body);
         x->answer.status = x->error.status;
         x->answer.type = "application/json";
-        if (x->error.retry_after)
-            buf_printf(&headers, "Retry-After: %u\r\n", x->error.retry_after);
-        if (x->error.status == 401)
-            buf_text(&headers, "WWW-Authenticate: Bearer\r\n");
+        api_error_headers(&x->error, &headers);
     }
     buf_append(&headers, x->answer.headers.data, x->answer.headers.size);
     exchange_warning_header(x, &headers);
@@ -300,8 +311,7 @@ static void refuse_head(connection *c, api_error *e, const char *allow)
     api_error_write(e, &body);
     if (e->status == 405)
         buf_printf(&headers, "Allow: %s\r\n", allow);
-    if (e->status == 401)
-        buf_text(&headers, "WWW-Authenticate: Bearer\r\n");
+    api_error_headers(e, &headers);
     connection_respond(c, e->status, "application/json", buf_span(&headers), buf_span(&body));
     buf_free(&body);
     buf_free(&headers);
@@ -318,43 +328,62 @@ static void keep_head(exchange *x, const http_head *head, const char *data)
         buf_append(&x->if_none_match, match.data, match.size);
 }
 
+/* Everything that can be known of a request before its body: key, path, kind of body, terms, and whether there is room
+ * for it at all. False: `e` says what is wrong. */
+static bool check_head(server *s, const http_head *head, const char *data, const route *r, request_terms *terms,
+                       api_error *e)
+{
+    span coding = http_head_get(head, data, "content-encoding");
+    int who =
+        tenants_of_key(s->tenants, http_head_get(head, data, "authorization"), http_head_get(head, data, "x-api-key"));
+    if (who < 0 && !(r && r->open)) {
+        e->code = "invalid_api_key";
+        return api_fail(e, 401, NULL, "a valid API key is required: Authorization: Bearer KEY");
+    }
+    if (!r)
+        return false;
+    if (r->method == HTTP_POST && !is_json(http_head_get(head, data, "content-type")))
+        return api_fail(e, 415, NULL, "the body must be JSON: Content-Type: application/json");
+    if (coding.size && !http_value_has(coding, "identity"))
+        return api_fail(e, 415, NULL, "compressed bodies are not supported");
+    if (!r->format)
+        return true;
+    if (!terms_read_head(terms, s->tenants, who < 0 ? 0 : (uint32_t)who, head, data, e))
+        return false;
+    admission_ask ask = {.tenant = terms->tenant, .klass = terms->klass};
+    return server_admit(s, &ask, e);
+}
+
 static void on_head(void *context, connection *c, const http_head *head, const char *data)
 {
     server *s = context;
     api_error e = {0};
+    request_terms terms = {0};
     bool known;
     const char *allow = "GET, HEAD, POST, OPTIONS";
-    span path = http_head_path(head, data), coding = http_head_get(head, data, "content-encoding");
+    span path = http_head_path(head, data);
     const route *r = router_find(head->method, path, &known, &allow);
     if (head->method == HTTP_OPTIONS) {
         answer_options(c, head, data, allow);
         return;
     }
-    if (!r || !r->open) {
-        if (!auth_allows(&s->auth, http_head_get(head, data, "authorization"),
-                         http_head_get(head, data, "x-api-key"))) {
-            api_fail(&e, 401, NULL, "a valid API key is required: Authorization: Bearer KEY");
-            e.code = "invalid_api_key";
-        }
-    }
+    bool good = check_head(s, head, data, r, &terms, &e);
     if (!r && known)
         api_fail(&e, 405, NULL, "this path answers %s", allow);
     else if (!r)
         api_fail(&e, 404, NULL, "there is nothing at %.*s", (int)(path.size < 200 ? path.size : 200), path.data);
-    else if (r->method == HTTP_POST && !is_json(http_head_get(head, data, "content-type")))
-        api_fail(&e, 415, NULL, "the body must be JSON: Content-Type: application/json");
-    else if (coding.size && !http_value_has(coding, "identity"))
-        api_fail(&e, 415, NULL, "compressed bodies are not supported");
-    exchange *x = e.status ? NULL : exchange_create(s, c, r);
-    if (!x && !e.status)
+    exchange *x = good ? exchange_create(s, c, r) : NULL;
+    if (!x && good)
         api_fail(&e, 503, NULL, "out of memory");
-    if (!e.status)
-        keep_head(x, head, data);
     if (e.status) {
+        counter_add(s->measures.refused, e.dropped);
         refuse_head(c, &e, allow);
-    } else if (!span_is(path, r->path)) {
-        buf_append(&x->body, path.data, path.size); /* the handler reads the rest of the path */
+        return;
     }
+    x->terms = terms;
+    keep_head(x, head, data);
+    if (!span_is(path, r->path))
+        buf_append(&x->body, path.data, path.size); /* the handler reads the rest of the path */
 }
 
 static void on_request(void *context, connection *c)
@@ -462,7 +491,7 @@ static void on_timer(uv_timer_t *timer)
     engine_snapshot snapshot;
     engine_read_snapshot(s->model.engine, &snapshot);
     measures_window(&s->measures, &snapshot, engine_runner_info(s->model.engine));
-    measures_tenants(&s->measures, s->model.engine, &s->tenants, now);
+    measures_tenants(&s->measures, s->model.engine, tenants_table(s->tenants), now);
     watch_health(s, &snapshot, now);
     for (exchange *x = s->first; x; x = x->next)
         if (x->streaming && x->connection && !x->tracing && now - x->sent_us >= s->config.heartbeat_us)
@@ -531,6 +560,27 @@ static void on_interrupt(uv_signal_t *handle, int number)
     stop_now(handle->data);
 }
 
+static status take_tenants(void *context, const tenants *next, error *err)
+{
+    server *s = context;
+    engine_snapshot now;
+    engine_read_snapshot(s->model.engine, &now);
+    status st = tenants_check_gaps(next, (uint64_t)now.admission.smallest_gap_us, err);
+    return st ? st : engine_set_tenants(s->model.engine, tenants_table(next), err);
+}
+
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    server *s = handle->data;
+    error err = {""};
+    (void)number;
+    if (tenants_reload(s->tenants, take_tenants, s, &err))
+        log_error("the config stays as it was: %s", err.text);
+    else
+        log_info("the config has been read again: %u tenants, %zu keys", tenants_table(s->tenants)->count,
+                 tenants_key_count(s->tenants));
+}
+
 static void on_stop(uv_async_t *handle)
 {
     stop_now(handle->data);
@@ -559,8 +609,7 @@ status server_create(server **out, const server_config *config, error *err)
         return error_set(err, ERR_MEMORY, "out of memory for the server");
     s->config = *config;
     s->config.heartbeat_us = config->heartbeat_us ? config->heartbeat_us : 5000000u;
-    s->tenants = tenant_table_default();
-    s->auth = (auth_keys){config->api_keys, config->api_key_count};
+    s->tenants = config->tenants;
     uv_random(NULL, NULL, &s->random, sizeof s->random, 0, NULL);
     json_object_seed(0); /* before there are threads */
     uv_loop_init(&s->loop);
@@ -570,9 +619,11 @@ status server_create(server **out, const server_config *config, error *err)
     uv_timer_init(&s->loop, &s->trace_timer);
     uv_signal_init(&s->loop, &s->terminate);
     uv_signal_init(&s->loop, &s->interrupt);
+    uv_signal_init(&s->loop, &s->hangup);
     uv_prepare_init(&s->loop, &s->before_sleep);
     uv_check_init(&s->loop, &s->after_poll);
-    s->wake.data = s->stop.data = s->timer.data = s->trace_timer.data = s->terminate.data = s->interrupt.data = s;
+    s->wake.data = s->stop.data = s->timer.data = s->trace_timer.data = s;
+    s->terminate.data = s->interrupt.data = s->hangup.data = s;
     s->before_sleep.data = s->after_poll.data = s;
     network_config net = {.ops = &connection_handlers,
                           .context = s,
@@ -604,6 +655,8 @@ status server_run(server *s, const server_model *model, error *err)
     uv_timer_start(&s->timer, on_timer, 500, 500);
     uv_signal_start(&s->terminate, on_terminate, SIGTERM);
     uv_signal_start(&s->interrupt, on_interrupt, SIGINT);
+    if (tenants_from_file(s->tenants))
+        uv_signal_start(&s->hangup, on_hangup, SIGHUP);
     uv_prepare_start(&s->before_sleep, on_before_sleep);
     uv_check_start(&s->after_poll, on_after_poll);
     uv_run(&s->loop, UV_RUN_DEFAULT);

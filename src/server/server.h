@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "server/tenants.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -15,8 +16,7 @@ typedef struct server server;
 typedef struct {      /* borrowed until server_destroy */
     const char *host; /* an IPv4 or IPv6 address */
     int port;         /* 0: any */
-    const char *const *api_keys;
-    size_t api_key_count; /* 0: everyone may */
+    tenants *tenants; /* whom to serve; read again on SIGHUP when they are of a file. */
     uint32_t connections_max;
     size_t body_max;
     uint64_t head_us, idle_us, stall_us; /* deadlines; 0: 10 s, 120 s, 30 s */
@@ -38,7 +38,7 @@ typedef struct { /* what is served; borrowed until server_destroy */
 
 status server_create(server **out, const server_config *config, error *err);
 void server_wake(void *server); /* engine_config.wake, with the server as wake_context; any thread */
-/* Serves until SIGTERM and the last answer, or SIGINT or a second SIGTERM. */
+/* Serves until SIGTERM and the last answer, or SIGINT or a second SIGTERM. The engine must have the tenants' table. */
 status server_run(server *s, const server_model *model, error *err);
 void server_stop(server *s); /* any thread: as a SIGINT */
 int server_port(const server *s);

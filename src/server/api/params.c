@@ -298,10 +298,10 @@ static bool read_logit_bias(exchange *x, json_t *value)
 
 static bool read_service_tier(exchange *x, json_t *value)
 {
-    if (!json_is_string(value) || json_string_length(value) >= sizeof x->plan.service_tier)
-        return api_fail(&x->error, 400, "service_tier", "service_tier must be a short string");
-    snprintf(x->plan.service_tier, sizeof x->plan.service_tier, "%s", json_string_value(value));
-    return true;
+    span name = span_of(json_string_value(value), json_string_length(value));
+    return (name.data && service_tier_read(name, &x->plan.tier)) ||
+           api_fail(&x->error, 400, "service_tier",
+                    "service_tier must be one of auto, default, flex, scale, priority and fast");
 }
 
 static bool read_skip_special_tokens(exchange *x, json_t *value)

@@ -5,6 +5,7 @@
 
 #include "sched/request.h"
 #include "server/stop_match.h"
+#include "server/terms.h"
 #include "text/tokenizer.h"
 
 enum { CHOICES_MAX = 64, PROMPTS_MAX = 256, GENERATIONS_MAX = 1024 };
@@ -21,7 +22,7 @@ typedef struct {
     stop_set stops;
     int32_t *stop_tokens; /* owned: the request's own */
     uint32_t stop_token_count;
-    char service_tier[24]; /* "": none */
+    service_tier tier;
 } generation_plan;
 
 void plan_init(generation_plan *plan); /* the defaults */
