@@ -27,7 +27,7 @@ endif
 SOURCES := $(filter-out $(SKIP),$(shell find src -name '*.c' | LC_ALL=C sort))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/obj/%.o)
 CLI_OBJECTS := $(filter $(BUILD)/obj/cli/%,$(OBJECTS))
-LIB_OBJECTS := $(filter-out $(BUILD)/obj/cli/%,$(OBJECTS))
+LIB_OBJECTS := $(filter-out $(BUILD)/obj/cli/%,$(OBJECTS)) $(BUILD)/obj/server/dashboard/data.o
 ifdef LIB_ROOMS # only these rooms, for a target that lacks the libraries
 LIB_OBJECTS := $(filter $(LIB_ROOMS:%=$(BUILD)/obj/%/%),$(LIB_OBJECTS))
 endif
@@ -63,7 +63,16 @@ endif
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D); echo "CC $<"; $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -c -o $@ $<
 
--include $(OBJECTS:.o=.d)
+# The dashboard's files, inside the binary.
+DASHBOARD := $(sort $(wildcard src/server/dashboard/*.html src/server/dashboard/*.css src/server/dashboard/*.js \
+    src/server/dashboard/*.svg))
+$(BUILD)/gen/dashboard.c: $(DASHBOARD) tools/embed.sh
+	@mkdir -p $(@D); echo "EMBED $@"; tools/embed.sh $(DASHBOARD) >$@.new && mv $@.new $@
+
+$(BUILD)/obj/server/dashboard/data.o: $(BUILD)/gen/dashboard.c $(BUILD)/flags
+	@mkdir -p $(@D); echo "CC $<"; $(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+-include $(OBJECTS:.o=.d) $(BUILD)/obj/server/dashboard/data.d
 -include tests/tests.mk
 -include tests/fuzz.mk
 

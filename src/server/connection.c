@@ -60,6 +60,7 @@ const char *http_status_text(int status)
         const char *text;
     } names[] = {{200, "OK"},
                  {204, "No Content"},
+                 {304, "Not Modified"},
                  {400, "Bad Request"},
                  {401, "Unauthorized"},
                  {403, "Forbidden"},
@@ -183,7 +184,7 @@ void connection_respond(connection *c, int status, const char *type, span header
 {
     assert(c->state != CLOSING && !c->streaming);
     write_head(c, status, type, headers);
-    if (status != 204)
+    if (status != 204 && status != 304)
         buf_printf(&c->out, "Content-Length: %zu\r\n", body.size);
     buf_text(&c->out, "\r\n");
     if (c->head.method != HTTP_HEAD && body.size)
