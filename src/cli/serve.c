@@ -26,6 +26,7 @@ static const char chatml[] =
 typedef struct {
     command_flags flags;
     tenants *tenants;
+    char curves[4096];
     char name[256];
     server *server;
     runner *runner;
@@ -173,7 +174,9 @@ static status open_server(serve *s, error *err)
 {
     server_config config = {.host = flag_text(&s->flags, "--host"),
                             .port = (int)serve_flags_number(&s->flags, "--port"),
-                            .tenants = s->tenants};
+                            .tenants = s->tenants,
+                            .curves_path = s->curves};
+    serve_flags_curves(&s->flags, s->curves, sizeof s->curves);
     if (strcmp(config.host, "localhost") == 0)
         config.host = "127.0.0.1";
     return server_create(&s->server, &config, err);

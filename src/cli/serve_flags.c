@@ -27,6 +27,7 @@ static const flag_spec serve_flags[] = {
     {"--window-ms", "N", "gate: of decoding between two chunks [250]", NULL},
     {"--document-tokens", "N", "longer prompts are documents [by the bound]", NULL},
     {"--chat-template", "FILE", "a Jinja file instead of the model's own", NULL},
+    {"--curves", "FILE", "of `headway tune` [curves.json beside --config]", NULL},
     {"--runner", "NAME", "model, sim, sim:KEY=N,… or script:FILE", "model"},
     {NULL, NULL, NULL, NULL},
 };
@@ -160,4 +161,16 @@ status serve_flags_open_tenants(tenants **out, command_flags *flags, error *err)
             flags->values[index] = settings[i].value;
     }
     return OK;
+}
+
+void serve_flags_curves(const command_flags *flags, char *path, size_t size)
+{
+    const char *given = flag_text(flags, "--curves"), *config = flag_text(flags, "--config");
+    const char *slash = config ? strrchr(config, '/') : NULL;
+    int folder = slash ? (int)(slash - config) + 1 : 0;
+    path[0] = 0;
+    if (given)
+        snprintf(path, size, "%s", given);
+    else if (config)
+        snprintf(path, size, "%.*scurves.json", folder, config);
 }

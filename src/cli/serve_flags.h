@@ -20,4 +20,7 @@ schedule_settings serve_flags_schedule(const command_flags *flags);
  * line does not. `flags` then borrows from *out. */
 status serve_flags_open_tenants(tenants **out, command_flags *flags, error *err);
 
+/* Where the curves of this box may lie: --curves, else curves.json in the folder of --config; "": nowhere. */
+void serve_flags_curves(const command_flags *flags, char *path, size_t size);
+
 #endif
