@@ -4,18 +4,26 @@
 #include "engine/engine.h"
 
 #include "base/log.h"
+#include "engine/front_desk.h"
+#include "engine/gap_watch.h"
 #include "engine/inbox.h"
 #include "engine/outbox.h"
 #include "engine/snapshot_board.h"
 #include "sched/scheduler.h"
+#include "sched/step_seed.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_QUEUED = 1024, FAILURES_MAX = 3 }; /* runs that fail in a row before the engine gives up */
+enum {
+    MAX_QUEUED = 1024,
+    MODEL_PUBLISH_US = 100000,
+    FAILURES_MAX = 3
+}; /* runs that fail in a row before the engine gives up */
 
 struct engine {
     runner *runner;
@@ -26,6 +34,14 @@ struct engine {
     outbox *outbox;
     scheduler *scheduler;
     trace *trace;
+    const sched_policy *policy;
+    bool gap_chosen; /* by the operator */
+    front_desk desk;
+    gap_watch gaps;
+    pthread_mutex_t model_lock; /* of `model` */
+    step_model model;           /* for other threads */
+    uint64_t model_published_us;
+    uint32_t waiting_max;
     sampled_token *sampled; /* (max_rows + 1) */
     engine_snapshot counts; /* the engine thread's own; published on the board */
     snapshot_board board;
@@ -34,14 +50,137 @@ struct engine {
     uint32_t resting_count;
     uint32_t failures; /* runs that failed in a row */
     pthread_t thread;
+    uint32_t tenant_count;
     bool started, stopped;
 };
+
+/* ---- what others see ---- */
+
+static void publish_model(engine *e, uint64_t now_us) /* now and then: it is large */
+{
+    if (e->model_published_us && now_us < e->model_published_us + MODEL_PUBLISH_US)
+        return;
+    e->model_published_us = now_us;
+    pthread_mutex_lock(&e->model_lock);
+    e->model = *scheduler_model(e->scheduler);
+    pthread_mutex_unlock(&e->model_lock);
+}
+
+static void publish_tenants(engine *e)
+{
+    for (uint32_t i = 0; i < e->tenant_count; i++) {
+        atomic_store(&e->desk.counts[i].running, scheduler_tenant_running(e->scheduler, i));
+        atomic_store(&e->desk.counts[i].device_us, scheduler_tenant_device_us(e->scheduler, i));
+    }
+}
+
+static void publish(engine *e, uint64_t now_us)
+{
+    engine_snapshot *c = &e->counts;
+    scheduler_counts counts = scheduler_read_counts(e->scheduler);
+    c->running = counts.running;
+    c->waiting = counts.waiting + inbox_waiting(e->inbox);
+    c->pages_free = counts.pages.free;
+    c->preemptions = counts.preemptions;
+    c->draining = inbox_draining(e->inbox);
+    c->gaps = e->gaps.gaps;
+    memcpy(c->violations, e->gaps.violations, sizeof c->violations);
+    c->alarms = e->gaps.alarms;
+    c->slack_us = scheduler_plan_facts(e->scheduler).slack_us;
+    c->gap_us = scheduler_settings(e->scheduler)->gap_us;
+    c->now_us = now_us;
+    scheduler_fill_admission(e->scheduler, &c->admission);
+    c->admission.waiting = c->waiting;
+    c->admission.waiting_max = e->waiting_max;
+    c->admission.draining = c->draining;
+    c->admission.failed = c->failed;
+    publish_tenants(e);
+    publish_model(e, now_us);
+    snapshot_board_write(&e->board, c);
+}
+
+/* ---- the trace ---- */
+
+static void note_request(engine *e, const job *j, trace_kind kind, uint64_t now_us)
+{
+    trace_record record = {.start_us = now_us,
+                           .request_id = j->request->id,
+                           .tokens = kind == TRACE_FINISHED ? j->sequence.generated : j->request->prompt_count,
+                           .position = j->sequence.kv_count,
+                           .kind = (uint8_t)kind,
+                           .tenant = (uint8_t)j->request->tenant,
+                           .flags = j->sequence.document ? TRACE_DOCUMENT : 0,
+                           .klass = (uint8_t)j->request->klass};
+    trace_add(e->trace, &record);
+}
+
+static void note_move(void *context, const sequence *seq, scheduler_move move)
+{
+    static const trace_kind kinds[] = {
+        [MOVE_ADMITTED] = TRACE_ADMITTED, [MOVE_SET_ASIDE] = TRACE_SET_ASIDE, [MOVE_PREEMPTED] = TRACE_PREEMPTED};
+    engine *e = context;
+    note_request(e, (const job *)seq, kinds[move], e->clock->now_us(e->clock));
+}
+
+static void note_step(engine *e, const step_plan *plan, const step_result *result, uint64_t start_us, uint64_t end_us)
+{
+    static const trace_kind kinds[] = {
+        [STEP_DECODE] = TRACE_DECODE, [STEP_PREFILL] = TRACE_PREFILL, [STEP_FUSED] = TRACE_FUSED};
+    plan_facts facts = scheduler_plan_facts(e->scheduler);
+    trace_record record = {.start_us = start_us,
+                           .duration_us = end_us - start_us,
+                           .bytes = result->bytes,
+                           .predicted_us = (uint32_t)(facts.predicted_us > 0 ? facts.predicted_us : 0),
+                           .tokens = plan->chunk.token_count,
+                           .position = plan->chunk.position,
+                           .rows = (uint16_t)plan->row_count,
+                           .kind = (uint8_t)kinds[plan->kind]};
+    if (plan->chunk.token_count > 0) {
+        const job *j = (const job *)scheduler_at(e->scheduler, plan->chunk.seq);
+        double part = result->chunk_done ? 1 : result->chunk_part;
+        record.request_id = j->request->id;
+        record.tenant = (uint8_t)j->request->tenant;
+        record.klass = (uint8_t)j->request->klass;
+        record.part = (uint8_t)(part * 255);
+        record.flags =
+            (uint8_t)((result->chunk_done ? 0 : TRACE_YIELDED) | (j->sequence.document ? TRACE_DOCUMENT : 0));
+    }
+    trace_add(e->trace, &record);
+    watched_step watched = {start_us, end_us, plan->deadline_us, facts.predicted_us, plan->kind};
+    gap_watch_step(&e->gaps, &watched, plan->row_count + (result->chunk_done ? plan->chunk.token_count : 0));
+}
+
+/* A token of `j`, whose gap is measured unless its client had stopped the stream. */
+static void note_token(engine *e, job *j, uint64_t now_us)
+{
+    uint64_t before_us = j->steps.last_token_us;
+    bool first = before_us == 0, interactive = !j->sequence.batch;
+    trace_record record = {.start_us = now_us,
+                           .duration_us = first ? 0 : now_us - before_us,
+                           .request_id = j->request->id,
+                           .predicted_us = interactive ? (uint32_t)j->sequence.gap_us : 0,
+                           .position = j->sequence.kv_count,
+                           .kind = TRACE_TOKEN,
+                           .tenant = (uint8_t)j->request->tenant,
+                           .klass = (uint8_t)j->request->klass};
+    if (!first && interactive && !j->steps.rested) {
+        desk_counts *counts = &e->desk.counts[j->sequence.tenant];
+        atomic_fetch_add(&counts->gaps, 1);
+        if (gap_watch_token(&e->gaps, before_us, now_us, j->sequence.gap_us, j->sequence.preempted)) {
+            atomic_fetch_add(&counts->violations, 1);
+            record.flags = TRACE_VIOLATED;
+        }
+    }
+    j->sequence.preempted = false;
+    j->steps.rested = false;
+    trace_add(e->trace, &record);
+}
 
 /* ---- creation ---- */
 
 static status check_config(const engine_config *config, const sched_policy **policy, error *err)
 {
-    const char *name = config->policy ? config->policy : "prefill-first";
+    const char *name = config->policy ? config->policy : "cadence";
     *policy = policy_find(name);
     if (!*policy)
         return error_set(err, ERR_INVALID, "policy \"%s\": unknown, want one of: %s", name, policy_names());
@@ -64,7 +203,20 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
     uint32_t queued_max = config->max_queued ? config->max_queued : MAX_QUEUED;
     uint32_t live_max = queued_max + 2 * runner->info.max_sequences; /* running, and finished ones not taken yet */
     inbox_config box = {.waiting_max = queued_max, .live_max = live_max};
-    scheduler_config sched = {.runner = runner, .policy = policy, .chunk_tokens = config->schedule.chunk_tokens};
+    e->policy = policy;
+    e->gap_chosen = config->schedule.gap_us > 0;
+    e->waiting_max = queued_max;
+    e->tenant_count = config->tenants ? config->tenants->count : 1;
+    pthread_mutex_init(&e->model_lock, NULL);
+    front_desk_open(&e->desk, config->tenants);
+    step_model_init(&e->model);
+    if (!config->unseeded)
+        step_model_seed(&e->model, runner, e->clock);
+    scheduler_config sched = {.runner = runner,
+                              .policy = policy,
+                              .settings = config->schedule,
+                              .model = &e->model,
+                              .tenants = config->tenants};
     if ((st = scheduler_create(&e->scheduler, &sched, err)) || (st = inbox_create(&e->inbox, &box, err)) ||
         (st = outbox_create(&e->outbox, err)) || (st = trace_create(&e->trace, err)))
         goto fail;
@@ -74,9 +226,10 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
         st = error_set(err, ERR_MEMORY, "engine: out of memory");
         goto fail;
     }
+    scheduler_watch(e->scheduler, note_move, e);
     e->counts.max_sequences = runner->info.max_sequences;
     e->counts.pages_total = e->counts.pages_free = runner->info.page_count;
-    snapshot_board_write(&e->board, &e->counts);
+    publish(e, e->clock->now_us(e->clock));
     *out = e;
     return OK;
 fail:
@@ -101,20 +254,23 @@ void engine_read_snapshot(engine *e, engine_snapshot *out)
 
 status engine_set_tenants(engine *e, const tenant_table *tenants, error *err)
 {
-    (void)e, (void)tenants, (void)err;
-    return OK;
+    status st = front_desk_set(&e->desk, tenants, err);
+    if (!st)
+        inbox_poke(e->inbox);
+    return st;
 }
 
 void engine_read_tenants(engine *e, tenant_counts *out, uint32_t count)
 {
-    (void)e;
-    memset(out, 0, count * sizeof *out);
+    front_desk_read(&e->desk, out, count);
 }
 
 admission_answer engine_admit(engine *e, const admission_ask *ask)
 {
-    (void)e, (void)ask;
-    return (admission_answer){.status = 200};
+    engine_snapshot snapshot;
+    engine_read_snapshot(e, &snapshot);
+    snapshot.admission.draining = inbox_draining(e->inbox);
+    return front_desk_admit(&e->desk, &snapshot.admission, ask);
 }
 
 size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, size_t max, uint64_t *lost)
@@ -124,13 +280,25 @@ size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, siz
 
 step_model engine_step_model(engine *e)
 {
-    (void)e;
-    return (step_model){0};
+    pthread_mutex_lock(&e->model_lock);
+    step_model model = e->model;
+    pthread_mutex_unlock(&e->model_lock);
+    return model;
 }
 
 void engine_describe(engine *e, char *text, size_t size)
 {
-    (void)e, (void)text, (void)size;
+    const schedule_settings *set = scheduler_settings(e->scheduler);
+    step_model model = engine_step_model(e);
+    uint32_t documents = schedule_document_tokens(set, &model, set->gap_us);
+    snprintf(
+        text, size,
+        "policy %s: gap bound %.3g ms (%s; a decode step takes %.2g ms, with all %u streams %.2g), chat share %.2g; "
+        "prompts over %u tokens are documents (%s)",
+        e->policy->name, (double)set->gap_us / 1e3, e->gap_chosen ? "asked for" : "the larger of 50 and 4 steps",
+        step_model_decode_us(&model, 1, 0) / 1e3, e->runner->info.max_rows,
+        step_model_decode_us(&model, e->runner->info.max_rows, 0) / 1e3, set->chat_share, documents,
+        set->document_tokens ? "asked for" : "reading one takes over 4 bounds");
 }
 
 /* ---- submitting threads ---- */
@@ -175,9 +343,14 @@ status engine_submit(engine *e, request *r, error *err)
     if (st)
         return st;
     job *j;
-    if ((st = job_create(&j, r, e->clock->now_us(e->clock), err)))
+    if ((st = front_desk_enter(&e->desk, r, err)))
         return st;
+    if ((st = job_create(&j, r, e->clock->now_us(e->clock), err))) {
+        front_desk_leave(&e->desk, r);
+        return st;
+    }
     if ((st = inbox_put(e->inbox, j, err))) {
+        front_desk_leave(&e->desk, r);
         job_disown(j);
         return st;
     }
@@ -251,6 +424,8 @@ static void finish_job(engine *e, job *j, engine_event *end, bool drop_tokens)
     j->steps.finished = true;
     e->counts.finished[end->reason]++;
     e->counts.cancelled += end->reason == FINISH_CANCELLED;
+    front_desk_leave(&e->desk, j->request);
+    note_request(e, j, TRACE_FINISHED, now_us);
     outbox_put_finish(e->outbox, j, end, drop_tokens);
 }
 
@@ -275,21 +450,10 @@ static void finish_with_error(engine *e, job *j, const char *text, uint64_t now_
 
 /* ---- the engine thread: one turn ---- */
 
-static void publish(engine *e)
-{
-    scheduler_counts counts = scheduler_read_counts(e->scheduler);
-    e->counts.running = counts.running;
-    e->counts.waiting = counts.waiting + inbox_waiting(e->inbox);
-    e->counts.pages_free = counts.pages.free;
-    e->counts.preemptions = counts.preemptions;
-    e->counts.draining = inbox_draining(e->inbox);
-    snapshot_board_write(&e->board, &e->counts);
-}
-
 /* Numbers first: who reads the snapshot after a FINISHED event sees its pages free. */
 static void commit(engine *e)
 {
-    publish(e);
+    publish(e, e->clock->now_us(e->clock));
     if (outbox_commit(e->outbox) && e->wake)
         e->wake(e->wake_context);
 }
@@ -311,13 +475,24 @@ static void resume_rested(engine *e)
     commit(e);
 }
 
+static void take_tenants(engine *e)
+{
+    tenant_table table;
+    if (!front_desk_news(&e->desk, &table))
+        return;
+    e->tenant_count = table.count;
+    scheduler_set_tenants(e->scheduler, &table);
+}
+
 static bool collect(engine *e, bool *stop) /* true: something ended or arrived */
 {
     inbox_batch batch = inbox_collect(e->inbox, scheduler_read_counts(e->scheduler).waiting);
     *stop = batch.stop;
+    take_tenants(e);
     for (job *j = batch.arrivals, *next; j; j = next) {
         next = j->mail.next;
-        scheduler_add(e->scheduler, &j->sequence);
+        scheduler_add(e->scheduler, &j->sequence, j->submitted_us);
+        note_request(e, j, TRACE_ARRIVED, j->submitted_us);
     }
     if (batch.cancellation_count > 0) {
         outbox_begin(e->outbox);
@@ -343,7 +518,9 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
     if (j->steps.first_token_us == 0) {
         j->steps.first_token_us = now_us;
         e->counts.prompt_tokens += j->request->prompt_count;
+        atomic_fetch_add(&e->desk.counts[j->sequence.tenant].prompt_tokens, j->request->prompt_count);
     }
+    note_token(e, j, now_us);
     j->steps.last_token_us = now_us;
     if (is_stop_token(j->request, token->token)) {
         engine_event end = {.reason = FINISH_STOP,
@@ -354,6 +531,7 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
         return;
     }
     e->counts.generated_tokens++;
+    atomic_fetch_add(&e->desk.counts[j->sequence.tenant].generated_tokens, 1);
     bool room = outbox_put_token(e->outbox, j, token, now_us);
     if (j->sequence.generated == j->request->max_tokens) {
         engine_event end = {
@@ -361,6 +539,7 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
         finish_job(e, j, &end, false);
     } else if (!room) {
         scheduler_pause(e->scheduler, &j->sequence, true);
+        j->steps.rested = true;
         e->resting[e->resting_count++] = j;
     }
 }
@@ -379,12 +558,13 @@ static void report_progress(engine *e, const step_plan *plan, uint64_t now_us)
     outbox_put_progress(e->outbox, (job *)reader, &event);
 }
 
-static void apply(engine *e, const step_plan *plan, const step_result *result, uint64_t now_us)
+static void apply(engine *e, const step_plan *plan, const step_result *result, uint64_t start_us, uint64_t now_us)
 {
     bool chunk_ended = plan->chunk.token_count > 0 && result->chunk_done;
     bool chunk_sampled = chunk_ended && plan->chunk.sample;
     assert(result->token_count == plan->row_count + chunk_sampled);
-    scheduler_apply(e->scheduler, plan, result);
+    note_step(e, plan, result, start_us, now_us);
+    scheduler_apply(e->scheduler, plan, result, start_us, now_us);
     outbox_begin(e->outbox);
     for (uint32_t i = 0; i < result->token_count; i++) {
         uint32_t slot = i < plan->row_count ? plan->rows[i].seq : plan->chunk.seq;
@@ -408,9 +588,12 @@ static void account(engine *e, const step_plan *plan, const step_result *result,
         counts->decode_steps++;
     if (plan->kind == STEP_DECODE) {
         counts->decode_us += step_us;
-    } else { /* a fused step is counted as prefill: the rows ride along */
+    } else if (plan->kind == STEP_PREFILL) {
         counts->prefill_runs++;
         counts->prefill_us += step_us;
+    } else {
+        counts->fused_steps++;
+        counts->fused_us += step_us;
     }
 }
 
@@ -460,7 +643,7 @@ static bool turn(engine *e, bool *stop)
     scheduler_next(e->scheduler, start_us, &plan);
     busy |= end_refused(e);
     if (plan.kind == STEP_IDLE) {
-        publish(e);
+        publish(e, start_us);
         return busy;
     }
     step_result result = {.tokens = e->sampled};
@@ -471,8 +654,9 @@ static bool turn(engine *e, bool *stop)
         fail_plan(e, &plan, &err, end_us);
     } else {
         e->failures = 0;
+        e->counts.last_step_end_us = end_us;
         account(e, &plan, &result, end_us - start_us);
-        apply(e, &plan, &result, end_us);
+        apply(e, &plan, &result, start_us, end_us);
     }
     return true;
 }
@@ -544,6 +728,8 @@ void engine_destroy(engine *e)
     inbox_destroy(e->inbox);
     outbox_destroy(e->outbox);
     trace_destroy(e->trace);
+    front_desk_close(&e->desk);
+    pthread_mutex_destroy(&e->model_lock);
     free(e->sampled);
     free(e->resting);
     free(e);

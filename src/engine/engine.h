@@ -15,6 +15,7 @@ typedef struct {
     const char *policy;          /* see policy_names(); NULL: "cadence" */
     schedule_settings schedule;  /* a zero is the default */
     const tenant_table *tenants; /* copied; NULL: the default tenant alone */
+    bool unseeded;               /* start without measuring steps: the model learns from what comes */
     uint32_t max_queued;         /* requests waiting at most; submit answers ERR_BUSY above; default 1024 */
     hw_clock *clock;             /* NULL: the real one */
     void (*wake)(void *context); /* called (engine thread) when the outbox goes from empty to non-empty; may be NULL */

@@ -32,6 +32,7 @@ struct job {
     struct { /* engine thread */
         bool finished;
         uint64_t first_token_us, last_token_us;
+        bool rested; /* since its last token: its client was slow */
     } steps;
 
     struct { /* inbox */

@@ -11,12 +11,14 @@
 #include "base/memory_info.h"
 #include "model/sampler.h"
 
-enum { ROOF_BYTES_MAX = 256 << 20 };
+enum { ROOF_BYTES_MAX = 256 << 20, OPS_MAX = 8 };
 
 typedef struct {
     batch *batch;
     bool open;
     uint32_t seq, position, count; /* of the chunk in it */
+    double op_us[OPS_MAX];         /* time so far of each op of a layer, and the rows that it covered */
+    uint64_t op_rows[OPS_MAX];
 } chunk_state;
 
 typedef struct {
@@ -113,6 +115,38 @@ static void run_rows(model_runner *r, const step_plan *plan, step_result *result
     finish_batch(b, result);
 }
 
+/* How much of the chunk's work is done: whole layers, and of the one begun each op by the time that it takes. */
+static double part_done(const model_runner *r, const chunk_state *state)
+{
+    const batch *b = state->batch;
+    uint32_t ops = r->model->arch->op_count;
+    double all = 0, done = 0;
+    for (uint32_t op = 0; op < ops; op++) {
+        bool known = op < OPS_MAX && state->op_rows[op] > 0 && state->op_us[op] > 0;
+        double row_us = known ? state->op_us[op] / (double)state->op_rows[op] : 1;
+        all += row_us;
+        if (op < b->op)
+            done += row_us;
+        else if (op == b->op)
+            done += row_us * b->row / b->rows;
+    }
+    return ((double)b->layer + done / all) / r->model->config.layers;
+}
+
+static bool advance_timed(model_runner *r, chunk_state *state, hw_clock *clock, uint64_t *now_us)
+{
+    batch *b = state->batch;
+    uint32_t op = b->op, row = b->row, layer = b->layer;
+    bool done = batch_advance(r->model, b);
+    uint64_t end_us = clock->now_us(clock);
+    if (op < OPS_MAX) {
+        state->op_us[op] += (double)(end_us - *now_us);
+        state->op_rows[op] += b->row > row && b->op == op && b->layer == layer ? b->row - row : b->rows - row;
+    }
+    *now_us = end_us;
+    return done;
+}
+
 static void run_prefill(model_runner *r, const step_plan *plan, step_result *result, hw_clock *clock)
 {
     const prefill_chunk *c = &plan->chunk;
@@ -122,17 +156,20 @@ static void run_prefill(model_runner *r, const step_plan *plan, step_result *res
     if (!state->open || state->seq != c->seq || state->position != c->position || state->count != c->token_count) {
         batch_start(b, r->cache);
         batch_add(b, c->pages, c->position, c->tokens, c->token_count);
-        *state = (chunk_state){b, true, c->seq, c->position, c->token_count};
+        *state =
+            (chunk_state){.batch = b, .open = true, .seq = c->seq, .position = c->position, .count = c->token_count};
     }
     b->segments[0].pages = c->pages; /* the engine's table may have moved since */
     b->weight_bytes = b->kv_bytes = 0;
     bool done = false;
-    while (!(done = batch_advance(r->model, b))) {
+    uint64_t now_us = clock->now_us(clock);
+    while (!(done = advance_timed(r, state, clock, &now_us))) {
         if (atomic_exchange_explicit(&r->yield, false, memory_order_relaxed))
             break;
-        if (plan->deadline_us && clock->now_us(clock) >= plan->deadline_us)
+        if (plan->deadline_us && now_us >= plan->deadline_us)
             break;
     }
+    result->chunk_part = done ? 1 : part_done(r, state);
     if (done) {
         state->open = false;
         result->chunk_done = true;
@@ -148,6 +185,7 @@ static status runner_run(runner *base, const step_plan *plan, step_result *resul
     (void)err;
     result->token_count = 0;
     result->chunk_done = false;
+    result->chunk_part = 0;
     result->bytes = result->weight_bytes = result->kv_bytes = 0;
     r->device->ops->step_begin(r->device);
     if (plan->kind == STEP_PREFILL)

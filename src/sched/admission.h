@@ -15,9 +15,9 @@ typedef struct { /* published by the engine after each step; the step model's nu
     double backlog_documents_us; /* and before a new document, with it all included */
     double decode_us;            /* a decode step with all interactive streams and one more, at mean depth */
     double smallest_gap_us;      /* what the box can keep for a single stream */
-    double prefill_token_us, prefill_depth_us; /* as in step_model */
-    double prefill_share;                      /* part of the device time that prefill gets now, 0 to 1 */
-    double busiest_gap_us;                     /* the smallest bound among the running interactive streams; 0: none */
+    double chunk_us, prefill_token_us, prefill_depth_us; /* as in step_model */
+    double prefill_share;                                /* part of the device time that prefill gets now, 0 to 1 */
+    double busiest_gap_us; /* the smallest bound among the running interactive streams; 0: none */
     uint32_t document_tokens;
     bool draining, failed;
 } admission_view;

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-extern const sched_policy policy_prefill_first, policy_chunked;
+extern const sched_policy policy_prefill_first, policy_decode_first, policy_chunked, policy_gate, policy_cadence;
 
-static const sched_policy *const policies[] = {&policy_prefill_first, &policy_chunked};
+static const sched_policy *const policies[] = {&policy_prefill_first, &policy_decode_first, &policy_chunked,
+                                               &policy_gate, &policy_cadence};
 
 const sched_policy *policy_find(const char *name)
 {
@@ -17,5 +18,5 @@ const sched_policy *policy_find(const char *name)
 
 const char *policy_names(void)
 {
-    return "prefill-first, chunked";
+    return "prefill-first, decode-first, chunked, gate, cadence";
 }

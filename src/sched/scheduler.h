@@ -1,27 +1,36 @@
 /* sched/scheduler.h: who gets the device next, and whose pages make room? The mechanism under all policies: queue,
- * admission, slots, pages, preemption, building and applying step plans. A policy (sched/policy.h) only chooses the
- * kind of step.
+ * lanes, admission to slots, pages, preemption, building and applying step plans. A policy (sched/policy.h) only
+ * chooses the kind of step.
  *
- * First come, first served: the first waiting sequence is admitted when a slot is free, no other prompt is being read
- * and its whole history fits the free pages with one page to spare for each running stream. Decoding streams take turns
- * when there are more than rows. When a stream needs a page and none is free, the youngest running sequence goes back
- * to the queue (its place there is its order of arrival) and is later prefilled again with what it has generated: the
- * oldest always goes on, so no set of requests, each of which fits the pool, can block itself. Owner: the engine;
- * engine thread only. */
+ * Policies that keep order: first come, first served; the first waiting sequence is admitted when a slot is free, no
+ * other prompt is being read and its whole history fits the free pages with one page to spare for each running stream.
+ * The others: prompts stand in four lanes (short before documents, interactive before batch, none below its floor);
+ * inside a lane the tenant with the least device time by weight goes first, by arrival inside a tenant. At most one
+ * document runs; it is set aside, pages kept, at a chunk border when its tenant is ahead of another by more than a
+ * chunk. Documents and batch work leave a quarter of the slots to short interactive prompts.
+ *
+ * When a stream needs a page and none is free, a running sequence goes back to the queue (its place there is its order
+ * of arrival) and is later prefilled again with what it has generated: batch before interactive, the youngest first.
+ * The oldest interactive one always goes on, so no set of requests, each of which fits the pool, can block itself.
+ * Owner: the engine; engine thread only. */
 #ifndef HEADWAY_SCHED_SCHEDULER_H
 #define HEADWAY_SCHED_SCHEDULER_H
 
+#include "sched/admission.h"
 #include "sched/policy.h"
 #include "sched/runner.h"
 #include "sched/sequence.h"
+#include "sched/settings.h"
 
 typedef struct scheduler scheduler;
 
 typedef struct {
     runner *runner; /* borrowed; sequences are opened and closed on it */
     const sched_policy *policy;
-    uint32_t chunk_tokens;      /* budget of a chunk; 0 or more than the runner's max: the runner's max */
-    uint64_t page_shuffle_seed; /* see kv/page_pool.h */
+    schedule_settings settings;  /* resolved here */
+    const step_model *model;     /* seeded; copied. NULL: learns from nothing */
+    const tenant_table *tenants; /* copied; NULL: the default one */
+    uint64_t page_shuffle_seed;  /* see kv/page_pool.h */
 } scheduler_config;
 
 typedef struct {
@@ -30,20 +39,40 @@ typedef struct {
     page_pool_counts pages;
 } scheduler_counts;
 
+typedef struct { /* what a plan was made from, for the trace */
+    double predicted_us;
+    int64_t slack_us; /* to the earliest deadline; INT64_MAX: there is none */
+} plan_facts;
+
 status scheduler_create(scheduler **out, const scheduler_config *config, error *err);
 void scheduler_destroy(scheduler *s); /* NULL is allowed; every sequence has been removed */
 
-void scheduler_add(scheduler *s, sequence *seq);    /* into the queue; `seq` is zero but for its request */
+/* Into the queue; `seq` is zero but for its request. */
+void scheduler_add(scheduler *s, sequence *seq, uint64_t now_us);
 void scheduler_remove(scheduler *s, sequence *seq); /* from wherever it is: slot and pages are free at once */
 void scheduler_pause(scheduler *s, sequence *seq, bool paused);
 sequence *scheduler_any(const scheduler *s);   /* the oldest waiting, else a running one; NULL: none is left */
 sequence *scheduler_take_failed(scheduler *s); /* one that the runner refused to open, removed; NULL: none */
+void scheduler_set_tenants(scheduler *s, const tenant_table *tenants);
 
 void scheduler_next(scheduler *s, uint64_t now_us, step_plan *plan); /* pointers in it are valid until the next call */
-void scheduler_apply(scheduler *s, const step_plan *plan, const step_result *result); /* appends the tokens sampled */
+/* Appends the tokens sampled, learns from the time. */
+void scheduler_apply(scheduler *s, const step_plan *plan, const step_result *result, uint64_t start_us,
+                     uint64_t end_us);
 sequence *scheduler_at(const scheduler *s, uint32_t slot);
 
 scheduler_counts scheduler_read_counts(const scheduler *s);
+plan_facts scheduler_plan_facts(const scheduler *s); /* of the last plan */
+const step_model *scheduler_model(const scheduler *s);
+const schedule_settings *scheduler_settings(const scheduler *s);
+void scheduler_fill_admission(const scheduler *s, admission_view *view); /* all but the engine's own fields */
+uint32_t scheduler_tenant_running(const scheduler *s, uint32_t tenant);
+uint64_t scheduler_tenant_device_us(const scheduler *s, uint32_t tenant);
 uint32_t scheduler_token_limit(const runner_info *info); /* prompt and generated tokens that one request may have */
+
+/* Called when a sequence is admitted, set aside or preempted; for traces. */
+typedef enum { MOVE_ADMITTED, MOVE_SET_ASIDE, MOVE_PREEMPTED } scheduler_move;
+void scheduler_watch(scheduler *s, void (*moved)(void *context, const sequence *seq, scheduler_move move),
+                     void *context);
 
 #endif

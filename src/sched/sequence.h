@@ -6,6 +6,7 @@
 #define HEADWAY_SCHED_SEQUENCE_H
 
 #include "kv/page_pool.h"
+#include "sched/accounts.h"
 #include "sched/step_plan.h"
 
 typedef enum { PHASE_NONE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_FAILED } sequence_phase;
@@ -24,13 +25,26 @@ struct sequence {
     uint32_t page_count;
     bool chunk_open; /* `chunk` was interrupted: the same one has to be passed again */
     prefill_chunk chunk;
-    status open_status;   /* PHASE_FAILED: what the runner said */
-    uint64_t admitted_us; /* first slot; 0: none yet */
+    double chunk_part;                /* of its work that is done */
+    status open_status;               /* PHASE_FAILED: what the runner said */
+    uint64_t arrived_us, admitted_us; /* admitted: first slot; 0: none yet */
+    uint32_t tenant;
+    bool batch;             /* nobody watches: no deadline */
+    bool document;          /* its prompt is document-scale */
+    uint64_t gap_us;        /* bound between two tokens; batch: none */
+    uint64_t last_token_us; /* 0: none yet, or its cadence was broken off: paused, or put back to the queue */
+    double backlog_us;      /* predicted: what its prompt still takes; in the lane's sum while it waits or prefills */
+    bool preempted;         /* since its last token */
 };
 
 static inline uint32_t sequence_history(const sequence *seq) /* tokens */
 {
     return seq->request->prompt_count + seq->generated;
+}
+
+static inline lane sequence_lane(const sequence *seq)
+{
+    return (lane)((seq->document ? LANE_DOCUMENT : LANE_SHORT) + (seq->batch ? 1 : 0));
 }
 
 typedef struct { /* a list that owns nothing */

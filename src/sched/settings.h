@@ -18,6 +18,8 @@ typedef struct {
 /* Fills what is zero from `model` (seeded); ERR_LIMIT: an explicit gap_us is shorter than this box can keep, the text
  * names the smallest that it can. `rows`: streams that may decode at once. */
 status schedule_settings_resolve(schedule_settings *settings, const step_model *model, uint32_t rows, error *err);
+/* Prompts with more tokens to read than this are documents, for a stream bound of `gap_us`. */
+uint32_t schedule_document_tokens(const schedule_settings *settings, const step_model *model, uint64_t gap_us);
 uint64_t schedule_smallest_gap_us(const step_model *model); /* that one stream can be promised */
 
 #endif

@@ -194,6 +194,7 @@ static void prefill(sim_runner *s, const step_plan *plan, step_result *result, h
             break;
     } while (sequence->chunk_done < chunk->token_count);
     result->kv_bytes += (sequence->chunk_done - run_from) * s->config.kv_token_bytes;
+    result->chunk_part = (double)sequence->chunk_done / chunk->token_count;
     if (sequence->chunk_done < chunk->token_count)
         return;
     sequence->chunk_open = false;
@@ -212,6 +213,7 @@ static status sim_run(runner *self, const step_plan *plan, step_result *result, 
     atomic_store(&s->yield, false);
     result->token_count = 0;
     result->chunk_done = false;
+    result->chunk_part = 0;
     result->kv_bytes = 0;
     if (plan->row_count > 0) {
         decode(s, plan, result);

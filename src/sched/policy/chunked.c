@@ -18,4 +18,4 @@ static policy_choice choose(const policy_view *view)
 }
 
 extern const sched_policy policy_chunked;
-const sched_policy policy_chunked = {"chunked", choose};
+const sched_policy policy_chunked = {"chunked", true, choose};

@@ -11,4 +11,4 @@ static policy_choice choose(const policy_view *view)
 }
 
 extern const sched_policy policy_prefill_first;
-const sched_policy policy_prefill_first = {"prefill-first", choose};
+const sched_policy policy_prefill_first = {"prefill-first", true, choose};

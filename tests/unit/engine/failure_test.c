@@ -146,7 +146,8 @@ static void an_unknown_policy_is_named_with_the_known_ones(void **state)
     engine *e;
     error err = {""};
     assert_int_equal(engine_create(&e, f.runner, &(engine_config){.policy = "fifo"}, &err), ERR_INVALID);
-    assert_string_equal(err.text, "policy \"fifo\": unknown, want one of: prefill-first, chunked");
+    assert_string_equal(err.text,
+                        "policy \"fifo\": unknown, want one of: prefill-first, decode-first, chunked, gate, cadence");
     fixture_close(&f);
 }
 

@@ -104,8 +104,8 @@ static engine_snapshot run_all(runner *r, engine_config config, uint64_t seed, b
             memcpy(said[i], got[i], sizeof said[i]);
         for (int t = 0; t < NEW_TOKENS; t++)
             if (said[i][t] != got[i][t])
-                fail_msg("%s, chunk %u: request %d, token %d: %d, alone %d", config.policy, config.schedule.chunk_tokens, i, t,
-                         got[i][t], said[i][t]);
+                fail_msg("%s, chunk %u: request %d, token %d: %d, alone %d", config.policy,
+                         config.schedule.chunk_tokens, i, t, got[i][t], said[i][t]);
     }
     return s;
 }

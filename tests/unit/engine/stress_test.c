@@ -69,7 +69,8 @@ static void stress(const char *policy, uint32_t page_count, uint32_t requests, u
         .base = {busy_now, busy_sleep}, .time_us = 1, .fixture = &f, .random = {seed}, .last_id = requests};
     sim_config sim = {
         .max_sequences = 40, .max_rows = 24, .page_count = page_count, .page_tokens = 16, .reply_tokens = 90};
-    engine_config config = {.policy = policy, .clock = &clock.base, .schedule.chunk_tokens = 200, .max_queued = 100};
+    engine_config config = {
+        .policy = policy, .clock = &clock.base, .unseeded = true, .schedule.chunk_tokens = 200, .max_queued = 100};
     fixture_open(&f, sim, config);
     while (clock.next_id < requests) {
         engine_step(f.engine);
@@ -122,8 +123,10 @@ static void what_is_said_depends_on_the_request_alone(void **state)
                           .reply_tokens = 77,
                           .block_tokens = run % 4 ? 64 : 5,
                           .max_rows = run % 5 ? 40 : 2};
-        engine_config config = {
-            .policy = run % 2 ? "chunked" : "prefill-first", .clock = &clock.base, .schedule.chunk_tokens = 128};
+        engine_config config = {.policy = run % 2 ? "chunked" : "prefill-first",
+                                .clock = &clock.base,
+                                .unseeded = true,
+                                .schedule.chunk_tokens = 128};
         fixture_open(&f, sim, config);
         rng lengths = {7}, when = {(uint64_t)run};
         for (uint64_t i = 0; i < REQUESTS; i++) {

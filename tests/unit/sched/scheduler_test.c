@@ -37,20 +37,21 @@ static void add(bench *b, int index, uint32_t prompt_count)
     b->requests[index] = (request){
         .id = (uint64_t)index, .prompt = b->histories[index], .prompt_count = prompt_count, .max_tokens = 500};
     b->sequences[index] = (sequence){.request = &b->requests[index]};
-    scheduler_add(b->scheduler, &b->sequences[index]);
+    scheduler_add(b->scheduler, &b->sequences[index], b->clock.time_us);
 }
 
 static step_plan step(bench *b)
 {
     step_plan plan;
-    scheduler_next(b->scheduler, 0, &plan);
+    uint64_t start_us = b->clock.time_us;
+    scheduler_next(b->scheduler, start_us, &plan);
     if (plan.kind == STEP_IDLE)
         return plan;
     step_result result = {.tokens = b->sampled};
     error err = {""};
     if (b->runner->ops->run(b->runner, &plan, &result, &b->clock.base, &err))
         fail_msg("%s", err.text);
-    scheduler_apply(b->scheduler, &plan, &result);
+    scheduler_apply(b->scheduler, &plan, &result, start_us, b->clock.time_us);
     return plan;
 }
 

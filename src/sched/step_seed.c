@@ -1,0 +1,117 @@
+/* sched/step_seed.c: see the header. Pages 0, 1, 2 ... are given to slots in turn; nobody reads what is written. */
+#include "sched/step_seed.h"
+
+#include <stdlib.h>
+
+enum { SEED_ROWS_MAX = 16, SEED_CHUNK = 256, SEED_DEPTH = 1024, SEED_REPEATS = 2 };
+
+typedef struct {
+    step_model *model;
+    runner *runner;
+    hw_clock *clock;
+    uint64_t end_us;
+    sampling_params greedy;
+    int32_t *tokens; /* (context) zeros */
+    uint32_t *pages; /* one table for all rows: they write the same places */
+    uint32_t rows;
+    sampled_token *sampled;
+    bool failed;
+} seeder;
+
+static bool out_of_time(const seeder *s)
+{
+    return s->failed || s->clock->now_us(s->clock) >= s->end_us;
+}
+
+static double run(seeder *s, const step_plan *plan, step_result *result)
+{
+    error err = {""};
+    *result = (step_result){.tokens = s->sampled};
+    uint64_t start_us = s->clock->now_us(s->clock);
+    if (s->runner->ops->run(s->runner, plan, result, s->clock, &err))
+        s->failed = true;
+    return (double)(s->clock->now_us(s->clock) - start_us);
+}
+
+static bool open_slots(seeder *s, uint32_t count, uint32_t prompt_count)
+{
+    sequence_start start = {.params = &s->greedy, .tokens = s->tokens, .prompt_count = prompt_count};
+    for (uint32_t i = 0; i < count; i++)
+        if (s->runner->ops->sequence_open(s->runner, i, &start)) {
+            while (i > 0)
+                s->runner->ops->sequence_close(s->runner, --i);
+            return false;
+        }
+    return true;
+}
+
+static void close_slots(seeder *s, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        s->runner->ops->sequence_close(s->runner, i);
+}
+
+static void measure_prefill(seeder *s, uint32_t count)
+{
+    step_plan plan = {.kind = STEP_PREFILL,
+                      .chunk = {.pages = s->pages, .tokens = s->tokens, .token_count = count},
+                      .deadline_us = s->clock->now_us(s->clock) + SEED_MS * 1000 / 3};
+    if (!open_slots(s, 1, count + 1))
+        return;
+    step_result result;
+    double us = run(s, &plan, &result), part = result.chunk_done ? 1 : result.chunk_part;
+    uint64_t now_us = s->clock->now_us(s->clock);
+    if (!s->failed && part > 0)
+        step_model_saw_prefill(s->model, 0, count, 0, part, us);
+    if (!s->failed && !result.chunk_done && now_us >= plan.deadline_us)
+        step_model_saw_overrun(s->model, (double)(now_us - plan.deadline_us));
+    close_slots(s, 1);
+}
+
+/* The first step warms up and is not counted. */
+static void measure_decode(seeder *s, uint32_t rows, uint32_t position)
+{
+    decode_row table[SEED_ROWS_MAX];
+    for (uint32_t i = 0; i < rows; i++)
+        table[i] = (decode_row){.seq = i, .pages = s->pages};
+    step_plan plan = {.kind = STEP_DECODE, .rows = table, .row_count = rows};
+    if (!open_slots(s, rows, position + 1))
+        return;
+    for (int i = 0; i <= SEED_REPEATS && !out_of_time(s); i++) {
+        step_result result;
+        for (uint32_t k = 0; k < rows; k++)
+            table[k].position = position + (uint32_t)i;
+        double us = run(s, &plan, &result);
+        if (i > 0 && !s->failed)
+            step_model_saw_decode(s->model, rows, (uint64_t)rows * (position + (uint32_t)i + 1), us);
+    }
+    close_slots(s, rows);
+}
+
+void step_model_seed(step_model *m, runner *r, hw_clock *clock)
+{
+    const runner_info *info = &r->info;
+    uint64_t pool_tokens = (uint64_t)info->page_count * info->page_tokens;
+    uint32_t limit = pool_tokens < info->context_length ? (uint32_t)pool_tokens : info->context_length;
+    seeder s = {.model = m, .runner = r, .clock = clock, .end_us = clock->now_us(clock) + SEED_MS * 1000ull};
+    s.greedy = (sampling_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1};
+    uint32_t table = (limit + info->page_tokens - 1) / info->page_tokens;
+    s.tokens = calloc((size_t)limit + 2, sizeof *s.tokens);
+    s.pages = calloc((size_t)table + 1, sizeof *s.pages);
+    s.sampled = calloc((size_t)info->max_rows + 1, sizeof *s.sampled);
+    if (s.tokens && s.pages && s.sampled && limit >= 16) {
+        for (uint32_t i = 0; i < table; i++)
+            s.pages[i] = i;
+        uint32_t rows = info->max_rows < SEED_ROWS_MAX ? info->max_rows : SEED_ROWS_MAX;
+        if (rows > info->max_sequences)
+            rows = info->max_sequences;
+        uint32_t chunk = info->max_chunk_tokens < SEED_CHUNK ? info->max_chunk_tokens : SEED_CHUNK;
+        measure_decode(&s, 1, 0);
+        measure_prefill(&s, chunk < limit - 1 ? chunk : limit - 1);
+        measure_decode(&s, rows, 0);
+        measure_decode(&s, 1, SEED_DEPTH < limit / 2 ? SEED_DEPTH : limit / 2);
+    }
+    free(s.tokens);
+    free(s.pages);
+    free(s.sampled);
+}
