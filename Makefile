@@ -63,6 +63,9 @@ endif
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D); echo "CC $<"; $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -c -o $@ $<
 
+# The page of the bench report is linked in as bytes.
+$(BUILD)/obj/load/report_html.o: src/load/report.html
+
 # The dashboard's files, inside the binary.
 DASHBOARD := $(sort $(wildcard src/server/dashboard/*.html src/server/dashboard/*.css src/server/dashboard/*.js \
     src/server/dashboard/*.svg))

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "runner/model_runner.h"
@@ -24,7 +25,10 @@ static const flag_spec bench_flags[] = {
     {NULL, NULL, NULL, NULL},
 };
 static const command_spec bench_spec = {
-    .name = "bench", .summary = "Measures prefill and decode speed of a model.", .flags = bench_flags};
+    .name = "bench",
+    .summary = "Measures prefill and decode speed of a model.",
+    .flags = bench_flags,
+    .notes = "`headway bench agents|documents|mixed|trace --help`: load for a running server."};
 
 typedef struct {
     runner *runner;
@@ -186,6 +190,8 @@ static void measure(bench *b, const command_flags *flags, uint32_t *lengths, uin
 
 int bench_main(int argc, char **argv)
 {
+    if (argc > 1 && bench_is_workload(argv[1]))
+        return bench_load_main(argc - 1, argv + 1);
     command_flags flags;
     error err = {0};
     int code = command_parse(&bench_spec, argc, argv, &flags);

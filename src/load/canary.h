@@ -1,5 +1,5 @@
-/* load/canary.h: how long did the machine not let this process run? A thread of its own wakes every millisecond and notes
- * how late it was: gaps below its largest hole may be the machine's, not the server's. */
+/* load/canary.h: how long did the machine not let this process run? A thread of its own wakes every millisecond and
+ * notes how late it was: gaps below its largest hole may be the machine's, not the server's. */
 #ifndef HEADWAY_LOAD_CANARY_H
 #define HEADWAY_LOAD_CANARY_H
 

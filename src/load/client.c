@@ -137,8 +137,7 @@ static status client_send(load_transport *base, const load_request *request, err
     curl_easy_reset(t->easy); /* keeps the connection */
     set_common(c, t->easy);
     curl_easy_setopt(t->easy, CURLOPT_URL, url);
-    curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER,
-                     request->session->role == LOAD_AGENTS ? c->headers : c->doc_headers);
+    curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, request->session->role == LOAD_AGENTS ? c->headers : c->doc_headers);
     curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->body.data);
     curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->body.size);
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, take_bytes);
@@ -165,14 +164,13 @@ static void fill_end(const transfer *t, CURLcode result, load_end *end)
     end->outcome = code == 429 || code == 503 ? LOAD_REFUSED : LOAD_FAILED;
     if (code == 200) {
         snprintf(end->reason, sizeof end->reason, "broken stream");
-        snprintf(end->message, sizeof end->message, "%s",
+        snprintf(end->message, sizeof end->message, "%.150s",
                  t->answer.problem[0] ? t->answer.problem
                  : t->problem[0]      ? t->problem
                                       : "it ended before [DONE]");
     } else if (code == 0) {
         snprintf(end->reason, sizeof end->reason, "no answer");
-        snprintf(end->message, sizeof end->message, "%.150s",
-                 t->problem[0] ? t->problem : curl_easy_strerror(result));
+        snprintf(end->message, sizeof end->message, "%.150s", t->problem[0] ? t->problem : curl_easy_strerror(result));
     } else {
         answer_error_reason(buf_span(&t->reply), end->reason, sizeof end->reason, end->message, sizeof end->message);
         if (t->reason[0])

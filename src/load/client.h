@@ -19,8 +19,8 @@ void load_client_close(load_client *c); /* NULL is allowed */
 load_transport *load_client_transport(load_client *c);
 
 typedef struct {
-    char model[256];          /* the first of /v1/models */
-    uint32_t context_tokens;  /* max_model_len, or meta.n_ctx; 0: the server does not say */
+    char model[256];         /* the first of /v1/models */
+    uint32_t context_tokens; /* max_model_len, or meta.n_ctx; 0: the server does not say */
 } server_facts;
 status load_client_facts(load_client *c, server_facts *out, error *err);
 void load_client_name_model(load_client *c, const char *model); /* borrowed: the `model` of later requests */

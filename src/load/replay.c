@@ -9,7 +9,7 @@ enum { RETRY_LONGEST_S = 30, FAILURE_PAUSE_US = 500000 };
 typedef struct {
     load_session session;
     uint32_t group, turn, sample, tries; /* sample: of the turn that runs */
-    uint32_t answers[TURNS_MAX]; /* samples of the turns before */
+    uint32_t answers[TURNS_MAX];         /* samples of the turns before */
     uint64_t due_us;
     bool running;
 } play;
@@ -57,9 +57,10 @@ static bool time_is_up(const replay *r, uint64_t now)
     return r->phase->duration_us && now >= r->start_us + r->phase->duration_us;
 }
 
-static bool limit_reached(const group_state *g)
+static bool limit_reached(const replay *r, const group_state *g)
 {
-    return g->plan->request_limit && g->started >= g->plan->request_limit;
+    return g->plan->request_limit && g->started >= g->plan->request_limit &&
+           now_us(r) >= r->start_us + r->phase->at_least_us;
 }
 
 /* Agents play on while others finish; a group that has a limit of its own, or is no agent, is finished for itself. */
@@ -72,7 +73,7 @@ static bool others_work(const replay *r)
 {
     for (uint32_t i = 0; i < r->phase->group_count; i++) {
         const group_state *g = &r->groups[i];
-        if (bounded(g) && (g->live > 0 || (!g->closed_for_new && !limit_reached(g))))
+        if (bounded(g) && (g->live > 0 || (!g->closed_for_new && !limit_reached(r, g))))
             return true;
     }
     return false;
@@ -123,7 +124,7 @@ static void replace_play(replay *r, uint32_t index, uint64_t now)
     uint32_t group = r->plays[index].group;
     group_state *g = &r->groups[group];
     drop_play(r, index);
-    if (g->plan->concurrency && !g->closed_for_new && !limit_reached(g))
+    if (g->plan->concurrency && !g->closed_for_new && !limit_reached(r, g))
         start_session(r, group, now);
 }
 
@@ -138,7 +139,7 @@ static void send_turn(replay *r, uint32_t index, uint64_t now)
 {
     play *p = &r->plays[index];
     group_state *g = &r->groups[p->group];
-    uint32_t sample = limit_reached(g) ? UINT32_MAX : samples_add(r->samples);
+    uint32_t sample = limit_reached(r, g) ? UINT32_MAX : samples_add(r->samples);
     if (sample == UINT32_MAX) {
         drop_play(r, index);
         return;
@@ -189,7 +190,7 @@ static void send_due(replay *r, uint64_t now)
 static uint64_t arrival_after(replay *r, group_state *g)
 {
     if (g->plan->role != LOAD_TRACE)
-        return limit_reached(g) ? UINT64_MAX : r->start_us + arrivals_next(&g->arrivals);
+        return limit_reached(r, g) ? UINT64_MAX : r->start_us + arrivals_next(&g->arrivals);
     return g->sessions < g->plan->request_limit ? r->start_us + r->config->work->trace->rows[g->sessions].at_us
                                                 : UINT64_MAX;
 }
@@ -270,7 +271,7 @@ static void open_phase(replay *r, uint32_t index)
         *g = (group_state){.plan = &r->phase->groups[i], .next_arrival_us = UINT64_MAX};
         const load_group *plan = g->plan;
         for (uint32_t k = 0; k < plan->concurrency && !(plan->request_limit && k >= plan->request_limit); k++)
-            start_session(r, i, r->start_us);
+            start_session(r, i, r->start_us + plan->delay_us);
         if (plan->concurrency == 0) {
             arrivals_open(&g->arrivals, r->config->work->seed + index, plan->role, plan->rate);
             g->next_arrival_us = arrival_after(r, g);
@@ -355,5 +356,7 @@ status replay_run(const replay_config *config, load_samples *samples, load_span 
         run_phase(&r, &spans[i]);
     }
     free(r.plays);
-    return gives_up(&r) ? error_set(err, ERR_IO, "%u requests in a row failed: %s", r.failed_in_row, r.last_failure.text) : OK;
+    return gives_up(&r)
+               ? error_set(err, ERR_IO, "%u requests in a row failed: %s", r.failed_in_row, r.last_failure.text)
+               : OK;
 }

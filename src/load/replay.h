@@ -1,6 +1,6 @@
-/* load/replay.h: plays a plan against something that answers, and notes what came when. The answering side is a table of
- * functions: an HTTP server (load/client) or a simulated one on a virtual clock. A request's time counts from when the
- * plan wanted it sent, so a late client or a stalled server hides nothing (coordinated omission). One thread: the
+/* load/replay.h: plays a plan against something that answers, and notes what came when. The answering side is a table
+ * of functions: an HTTP server (load/client) or a simulated one on a virtual clock. A request's time counts from when
+ * the plan wanted it sent, so a late client or a stalled server hides nothing (coordinated omission). One thread: the
  * caller's. */
 #ifndef HEADWAY_LOAD_REPLAY_H
 #define HEADWAY_LOAD_REPLAY_H
@@ -13,7 +13,7 @@ typedef struct {
     uint32_t turn;
     const span *answers; /* of the turns before */
     uint32_t sample;     /* its number: given back in every event */
-} load_request; /* all of it valid during send */
+} load_request;          /* all of it valid during send */
 
 typedef struct {
     load_outcome outcome;

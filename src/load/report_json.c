@@ -1,5 +1,5 @@
-/* load/report_json.c: the machine-readable report. Written by hand in a fixed order, so that a file can be compared with
- * another; a number that is not known is null. */
+/* load/report_json.c: the machine-readable report. Written by hand in a fixed order, so that a file can be compared
+ * with another; a number that is not known is null. */
 #include <math.h>
 
 #include "load/report.h"
@@ -80,8 +80,7 @@ static void put_cell(buf *out, const load_cell *c, load_role role)
     buf_printf(out, ",\"prompt_tokens\":%llu,\"cached_tokens\":%llu,\"output_tokens\":%llu,",
                (unsigned long long)c->prompt_tokens, (unsigned long long)c->cached_tokens,
                (unsigned long long)c->output_tokens);
-    put_number(out, "input_output_ratio",
-               c->output_tokens ? (double)c->prompt_tokens / (double)c->output_tokens : NAN);
+    put_number(out, "input_output_ratio", c->output_tokens ? (double)c->prompt_tokens / (double)c->output_tokens : NAN);
     buf_printf(out, ",\"judged\":%u,\"good\":%u,\"tokens\":%llu,\"good_tokens\":%llu,", c->judged, c->good,
                (unsigned long long)c->tokens, (unsigned long long)c->good_tokens);
     put_number(out, "goodput_requests_s", c->good_s);
@@ -139,7 +138,7 @@ static void put_slowdown(const load_report *r, buf *out)
         const struct {
             const char *name;
             double value;
-        } rows[] = {{"ttft_median", s->ttft_median}, {"itl_median", s->itl_median}, {"itl_p99", s->itl_p99},
+        } rows[] = {{"ttft_median", s->ttft_median}, {"itl_median", s->itl_median},   {"itl_p99", s->itl_p99},
                     {"worst_gap", s->worst_gap},     {"stream_rate", s->stream_rate}, {"prompt_rate", s->prompt_rate}};
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             put_number(out, rows[i].name, rows[i].value);

@@ -125,7 +125,8 @@ static void put_worst(const load_report *r, buf *out)
     buf_printf(out, "canary     the machine's largest hole in this client: %.1f ms (%llu over 5 ms)",
                (double)r->canary.worst_us / 1e3, (unsigned long long)r->canary.over_5ms);
     if (r->canary.worst_at_us)
-        buf_printf(out, ", %.1f s after the start", ((double)r->canary.worst_at_us - (double)r->summary->start_us) / 1e6);
+        buf_printf(out, ", %.1f s after the start",
+                   ((double)r->canary.worst_at_us - (double)r->summary->start_us) / 1e6);
     buf_byte(out, '\n');
 }
 

@@ -32,7 +32,7 @@ typedef struct {
     double seconds, prompt_tok_s, output_tok_s, good_s;   /* of the phase; rates over it */
 } load_cell;
 
-typedef struct { /* together / alone; NAN: unknown */
+typedef struct {                                                                  /* together / alone; NAN: unknown */
     double ttft_median, itl_median, itl_p99, worst_gap, stream_rate, prompt_rate; /* rates: alone / together */
 } load_slowdown;
 

@@ -57,7 +57,8 @@ static bool add_blocks(trace_file *t, const json_t *ids)
 {
     size_t count = json_array_size(ids);
     if (t->block_count + count > t->block_capacity) {
-        size_t capacity = t->block_capacity * 2 > t->block_count + count ? t->block_capacity * 2 : t->block_count + count;
+        size_t capacity =
+            t->block_capacity * 2 > t->block_count + count ? t->block_capacity * 2 : t->block_count + count;
         uint64_t *blocks = realloc(t->blocks, capacity * sizeof *blocks);
         if (!blocks)
             return false;

@@ -1,7 +1,8 @@
 /* load/trace_file.h: what did a recorded service see? Lengths and arrival times of a trace; never text. Formats, by
  * their first line: Mooncake JSONL ({timestamp, input_length, output_length, hash_ids}; milliseconds, blocks of 512
  * tokens), BurstGPT CSV (Timestamp in seconds, "Request tokens", "Response tokens"), Azure CSV (TIMESTAMP as date and
- * time, ContextTokens, GeneratedTokens). A wrong line is refused with its number. Read once, then immutable; any thread.
+ * time, ContextTokens, GeneratedTokens). A wrong line is refused with its number. Read once, then immutable; any
+ * thread.
  */
 #ifndef HEADWAY_LOAD_TRACE_FILE_H
 #define HEADWAY_LOAD_TRACE_FILE_H

@@ -12,8 +12,8 @@ typedef struct {
 static const range agent_turns = {4, 8}, agent_task = {100, 240}, agent_result = {80, 400}, agent_answer = {40, 120};
 static const range agent_think_ms = {150, 1500}, document_prompt = {3600, 4400}, document_answer = {48, 48};
 enum { AGENT_SHARED = 1200, PROMPT_MIN = 8, DEFAULT_AGENTS = 2, DEFAULT_WORKERS = 3 };
-enum { MIXED_DOCUMENTS_ALONE = 3, MIXED_DOCUMENTS = 9 };
-static const double default_duration_s = 30, mixed_alone_s = 12;
+enum { MIXED_DOCUMENTS = 9 };
+static const double default_duration_s = 30, mixed_s = 60;
 
 const char *load_role_name(load_role role)
 {
@@ -93,6 +93,11 @@ uint32_t session_prompt_tokens(const load_session *s, uint32_t turn)
     return tokens;
 }
 
+static uint64_t share_us(double seconds, double share)
+{
+    return (uint64_t)(seconds * share * 1e6);
+}
+
 static load_group group_of(const plan_options *o, load_role role, uint32_t limit)
 {
     uint32_t agents = o->agents ? o->agents : DEFAULT_AGENTS, workers = o->workers ? o->workers : DEFAULT_WORKERS;
@@ -104,27 +109,31 @@ static load_group group_of(const plan_options *o, load_role role, uint32_t limit
     return g;
 }
 
+/* Agents alone, documents alone, both; the agents have a head start, so that they stream when the documents come.
+ * Without --duration and --requests each part takes what a small machine needs and a large one can fill: so many
+ * documents, for at least some seconds, and nothing new after a while. */
 static void plan_mixed(const plan_options *o, load_plan *out)
 {
-    bool timed = o->duration_s > 0;
-    double alone_s = timed ? o->duration_s / 4 : mixed_alone_s;
+    bool timed = o->duration_s > 0, fixed = timed || o->requests;
+    double seconds = timed ? o->duration_s : mixed_s;
     uint32_t documents = o->requests ? o->requests : timed ? 0 : MIXED_DOCUMENTS;
-    uint32_t first = documents ? (documents + MIXED_DOCUMENTS_ALONE - 1) / MIXED_DOCUMENTS_ALONE : 0;
+    const plan_options agents = {.agents = o->agents}; /* --rate is the documents': agents go on in sessions */
     *out = (load_plan){.phase_count = 3};
-    out->phases[0] = (load_phase){.name = "agents alone", .duration_us = (uint64_t)(alone_s * 1e6), .group_count = 1};
-    out->phases[0].groups[0] = group_of(o, LOAD_AGENTS, 0);
-    out->phases[1] = (load_phase){
-        .name = "documents alone", .duration_us = timed ? (uint64_t)(alone_s * 1e6) : 0, .group_count = 1};
-    out->phases[1].groups[0] = group_of(o, LOAD_DOCUMENTS, first);
+    out->phases[0] = (load_phase){.name = "agents alone", .duration_us = share_us(seconds, 0.2), .group_count = 1};
+    out->phases[0].groups[0] = group_of(&agents, LOAD_AGENTS, 0);
+    out->phases[1] = (load_phase){.name = "documents alone",
+                                  .duration_us = o->requests ? 0 : share_us(seconds, 0.25),
+                                  .at_least_us = fixed ? 0 : share_us(seconds, 0.1),
+                                  .group_count = 1};
+    out->phases[1].groups[0] = group_of(o, LOAD_DOCUMENTS, (documents + 1) / 2);
     out->phases[2] = (load_phase){.name = "together",
-                                  .duration_us = timed ? (uint64_t)(o->duration_s / 2 * 1e6) : 0,
+                                  .duration_us = o->requests ? 0 : share_us(seconds, 0.55),
+                                  .at_least_us = fixed ? 0 : share_us(seconds, 0.35),
                                   .group_count = 2,
                                   .together = true};
-    out->phases[2].groups[0] = group_of(o, LOAD_AGENTS, 0);
+    out->phases[2].groups[0] = group_of(&agents, LOAD_AGENTS, 0);
     out->phases[2].groups[1] = group_of(o, LOAD_DOCUMENTS, documents);
-    for (uint32_t i = 0; i < out->phase_count; i++) /* --rate is the documents' rate: agents go on in sessions */
-        if (out->phases[i].groups[0].role == LOAD_AGENTS && o->rate > 0)
-            out->phases[i].groups[0] = group_of(&(plan_options){.agents = o->agents}, LOAD_AGENTS, 0);
+    out->phases[2].groups[1].delay_us = share_us(seconds, 0.05);
 }
 
 void workload_plan(const plan_options *o, const trace_file *trace, load_plan *out)

@@ -1,8 +1,8 @@
 /* load/workload.h: who asks for what, and when? A plan of phases; in each, groups of one role play sessions of one or
- * more turns. Everything follows from the seed: session `index` of a role is the same whoever plays it and whenever, and
- * no two sessions share text but the agents' system prompt and a trace's shared blocks. Lengths are tokens, times
- * microseconds. Knows no clock, no network and no text, so that load/replay drives it against a server and the simulator
- * on a virtual clock. Values only; any thread. */
+ * more turns. Everything follows from the seed: session `index` of a role is the same whoever plays it and whenever,
+ * and no two sessions share text but the agents' system prompt and a trace's shared blocks. Lengths are tokens, times
+ * microseconds. Knows no clock, no network and no text, so that load/replay drives it against a server and the
+ * simulator on a virtual clock. Values only; any thread. */
 #ifndef HEADWAY_LOAD_WORKLOAD_H
 #define HEADWAY_LOAD_WORKLOAD_H
 
@@ -29,9 +29,9 @@ typedef struct {
     uint32_t shared_tokens; /* before turn 0; 0: none */
     uint32_t turn_count;
     load_turn turns[TURNS_MAX];
-    const trace_row *row; /* LOAD_TRACE: the blocks of its prompt; NULL else */
+    const trace_row *row;   /* LOAD_TRACE: the blocks of its prompt; NULL else */
     const uint64_t *blocks; /* of the trace */
-    double block_tokens;  /* of a block, scaled */
+    double block_tokens;    /* of a block, scaled */
 } load_session;
 
 typedef struct {
@@ -51,11 +51,13 @@ typedef struct {
     uint32_t concurrency;   /* closed loop: sessions at once; 0: open loop */
     double rate;            /* open loop: sessions that start a second, Poisson; a trace has its own times over it */
     uint32_t request_limit; /* 0: none */
+    uint64_t delay_us;      /* closed loop: its sessions start so long after the phase */
 } load_group;
 
 typedef struct {
     const char *name;
     uint64_t duration_us; /* nothing new is sent later, but by agents while other roles finish; 0: no limit */
+    uint64_t at_least_us; /* a group's request_limit counts from then on */
     load_group groups[GROUPS_MAX];
     uint32_t group_count;
     bool together; /* its cells are compared with the phases where a role was alone */
