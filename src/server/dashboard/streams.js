@@ -3,7 +3,7 @@ import { drawStrip } from "./draw.js";
 import { gapsOf, record, serverNow, WINDOW_US } from "./record.js";
 import { $, count, make, middle, ms, put } from "./words.js";
 
-const ROWS_MAX = 24;
+const ROWS_MAX = 24, ENDED_MAX = 6;
 const rows = new Map();
 
 function newRow(id) {
@@ -57,8 +57,8 @@ function entries(state) {
     found.push({ id: live.id, live, s: record.streams.get(live.id) });
     known.add(live.id);
   }
-  for (const s of [...record.streams.values()].sort((a, b) => b.id - a.id))
-    if (!known.has(s.id) && s.tokens.length) found.push({ id: s.id, live: null, s });
+  const ended = [...record.streams.values()].filter((s) => !known.has(s.id) && s.tokens.length);
+  for (const s of ended.sort((a, b) => b.seen - a.seen).slice(0, ENDED_MAX)) found.push({ id: s.id, live: null, s });
   return found;
 }
 
