@@ -77,7 +77,7 @@ void tenant_metrics_update(tenant_metrics *m, const tenant_numbers *now, uint64_
     gauge_set(m->running, now->running);
     gauge_set(m->waiting, now->waiting);
     gauge_set(m->tokens_held, (double)now->tokens_held);
-    counter_reach(m->device_s, (double)now->device_us * 1e-6);
+    counter_reach(m->device_s, (double)now->device_us / 1e6);
     counter_reach(m->prompt_tokens, (double)now->tokens.prompt);
     counter_reach(m->cached_tokens, (double)now->tokens.cached);
     counter_reach(m->generated_tokens, (double)now->tokens.generated);

@@ -35,22 +35,25 @@ void measures_tenants(server_measures *m, engine *e, const tenant_table *table, 
 void measures_gap(server_measures *m, uint32_t tenant, request_class klass, uint64_t gap_us)
 {
     if (tenant < m->tenant_count)
-        tenant_metrics_gap(&m->tenants[tenant], m->registry, klass, (double)gap_us * 1e-6);
+        tenant_metrics_gap(&m->tenants[tenant], m->registry, klass, (double)gap_us / 1e6);
 }
 
 void measures_cadence(server_measures *m, engine *e, const engine_snapshot *now)
 {
     cadence_metrics *c = &m->cadence;
     uint64_t step_us[CADENCE_KINDS] = {now->decode_us, now->prefill_us, now->fused_us};
-    (void)e;
+    step_model model = engine_step_model(e);
     for (int i = 0; i < CADENCE_KINDS; i++) {
-        counter_reach(c->step_s[i], (double)step_us[i] * 1e-6);
+        model_error_summary error = step_model_error(&model, (model_kind)i);
+        gauge_set(c->error_median[i], error.median_abs);
+        gauge_set(c->error_under[i], error.under_p95);
+        counter_reach(c->step_s[i], (double)step_us[i] / 1e6);
     }
     for (int i = 0; i < CADENCE_CAUSES; i++)
         counter_reach(c->violations[i], (double)now->violations[i]);
     counter_reach(c->gaps, (double)now->gaps);
     counter_reach(c->alarms, (double)now->alarms);
-    gauge_set(c->bound_s, (double)now->gap_us * 1e-6);
-    gauge_set(c->smallest_s, now->admission.smallest_gap_us * 1e-6);
-    gauge_set(c->slack_s, now->slack_us == INT64_MAX ? INFINITY : (double)now->slack_us * 1e-6);
+    gauge_set(c->bound_s, (double)now->gap_us / 1e6);
+    gauge_set(c->smallest_s, now->admission.smallest_gap_us / 1e6);
+    gauge_set(c->slack_s, now->slack_us == INT64_MAX ? INFINITY : (double)now->slack_us / 1e6);
 }

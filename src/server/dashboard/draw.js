@@ -29,9 +29,8 @@ function paper(canvas) {
   return { pen, width, height };
 }
 
-function timeAxis({ pen, width }, left, y, from, span, step) {
+function timeAxis({ pen, width }, left, y, span, step) {
   pen.fillStyle = colours.muted;
-  pen.textAlign = "center";
   for (let back = 0; back <= span; back += step) {
     const x = left + (1 - back / span) * (width - left);
     pen.strokeStyle = colours.line;
@@ -55,7 +54,7 @@ export function drawDetail(canvas) {
   const { pen, width, height } = p, until = detailEnd(), from = until - DETAIL_US;
   const axis = height - 18, lane = axis / 2, scale = (width - LABELS) / DETAIL_US;
   const lanes = { 0: [lane, lane], 1: [0, lane], 2: [0, 2 * lane] };
-  timeAxis(p, LABELS, axis, from, DETAIL_US, 0.5e6);
+  timeAxis(p, LABELS, axis, DETAIL_US, width < 480 ? 1e6 : 0.5e6);
   pen.textAlign = "left";
   pen.fillStyle = colours.muted;
   pen.fillText("prefill", 0, lane / 2);
@@ -118,7 +117,7 @@ export function drawOverview(canvas) {
       if (at >= 0 && end > start) shares[s.kind][at] += (end - start) / span;
     }
   }
-  timeAxis(p, LABELS, axis, from, WINDOW_US, 5e6);
+  timeAxis(p, LABELS, axis, WINDOW_US, width < 480 ? 10e6 : 5e6);
   pen.textAlign = "left";
   pen.fillStyle = colours.muted;
   pen.fillText("100%", 0, 6);
@@ -136,7 +135,7 @@ export function drawOverview(canvas) {
 }
 
 // A line for each token, as high as its gap was long; the dashed line is the bound, the triangle marks the worst.
-export function drawStrip(canvas, gaps, bound, wide) {
+export function drawStrip(canvas, gaps, bound) {
   const p = paper(canvas);
   if (!p) return;
   const { pen, width, height } = p, until = serverNow() - DELAY_US, from = until - WINDOW_US;

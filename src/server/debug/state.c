@@ -32,6 +32,19 @@ static void write_engine(buf *out, const engine_snapshot *e)
     buf_text(out, "}}");
 }
 
+static void write_model(buf *out, engine *e)
+{
+    static const char *const kinds[MODEL_KINDS] = {"decode", "prefill", "fused"};
+    step_model model = engine_step_model(e);
+    buf_text(out, ",\"step_model\":{");
+    for (int i = 0; i < MODEL_KINDS; i++) {
+        model_error_summary error = step_model_error(&model, (model_kind)i);
+        buf_printf(out, "%s\"%s\":{\"median_error\":%.4f,\"under_p95\":%.4f,\"steps\":%u}", i ? "," : "", kinds[i],
+                   error.median_abs, error.under_p95, error.count);
+    }
+    buf_byte(out, '}');
+}
+
 static void write_device(buf *out, const exchange *x, const engine_snapshot *e)
 {
     const runner_info *info = engine_runner_info(x->model->engine);
@@ -123,6 +136,7 @@ void debug_state(exchange *x)
     json_text_string(out, span_from(description));
     buf_printf(out, ",\"health\":\"%s\",", health_word(server_health(x->server, &now, now_us)));
     write_engine(out, &now);
+    write_model(out, e);
     write_device(out, x, &now);
     write_tenants(out, x);
     write_streams(out, x, now_us);
