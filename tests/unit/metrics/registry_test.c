@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
@@ -98,6 +99,41 @@ static void no_update_is_lost_between_threads(void **state)
     metrics_registry_destroy(registry);
 }
 
+static void *register_many(void *argument)
+{
+    for (int i = 0; i < 300; i++) {
+        char labels[40];
+        snprintf(labels, sizeof labels, "n=\"%d\"", i);
+        metrics_histogram(argument, (metric_name){"late", "Late.", labels}, (double[]){1, 2}, 2);
+        snprintf(labels, sizeof labels, "family_%d", i);
+        metrics_gauge(argument, (metric_name){labels, "Late.", NULL});
+    }
+    return NULL;
+}
+
+static void series_appear_while_others_render(void **state)
+{
+    (void)state;
+    metrics_registry *registry;
+    assert_int_equal(metrics_registry_create(&registry, "", NULL), OK);
+    metrics_counter(registry, (metric_name){"early", "Early.", NULL});
+    pthread_t thread;
+    pthread_create(&thread, NULL, register_many, registry);
+    buf text = {0};
+    for (int i = 0; i < 50; i++) {
+        buf_clear(&text);
+        metrics_registry_render(registry, &text);
+        assert_int_equal(text.data[text.size - 1], '\n');
+    }
+    pthread_join(thread, NULL);
+    buf_clear(&text);
+    metrics_registry_render(registry, &text);
+    assert_non_null(strstr(text.data, "late_count{n=\"299\"} 0\n"));
+    assert_non_null(strstr(text.data, "\nfamily_299 0.0\n"));
+    buf_free(&text);
+    metrics_registry_destroy(registry);
+}
+
 static void serving_names_are_those_of_the_dashboards(void **state)
 {
     (void)state;
@@ -131,6 +167,7 @@ int main(void)
         cmocka_unit_test(labels_are_escaped),
         cmocka_unit_test(nothing_happens_on_a_missing_series),
         cmocka_unit_test(no_update_is_lost_between_threads),
+        cmocka_unit_test(series_appear_while_others_render),
         cmocka_unit_test(serving_names_are_those_of_the_dashboards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
