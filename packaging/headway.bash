@@ -4,13 +4,15 @@ _headway()
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        words="$(headway --help 2>/dev/null | sed -nE 's/^  ([a-z]+) .*/\1/p' | grep -v headway) --help --version"
+        words="$(headway --help 2>/dev/null | sed -nE 's/^  ([a-z-]+) .*/\1/p' | grep -v headway) --help --version"
     else
         case $before in
-            --policy) words='prefill-first chunked' ;;
+            --policy) words='prefill-first decode-first chunked gate cadence' ;;
+            --gap-ms) words='auto' ;;
             --runner) words='model sim script:' ;;
-            --model | --template | --chat-template) ;;
-            --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --api-key) return ;;
+            --model | --template | --chat-template | --config) ;;
+            --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --api-key | --chat-share | --chunk | \
+                --window-ms | --document-tokens) return ;;
             *) words=$(headway "$command" --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
         esac
     fi

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADWAY = os.environ.get("HEADWAY", str(ROOT / "build" / "headway"))
-COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "bench"]
+COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "bench", "hash-key"]
 
 
 def run(*arguments):
@@ -24,7 +24,7 @@ def test_help_fits_one_screen(command):
 
 
 def test_help_lists_every_command():
-    assert re.findall(r"^  ([a-z]+)  ", run("--help").stdout, re.M) == COMMANDS
+    assert re.findall(r"^  ([a-z-]+)  ", run("--help").stdout, re.M) == COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
