@@ -80,8 +80,8 @@ struct exchange {
     buf warnings, ignored;
     buf prefix; /* of every chunk */
     generation *generations;
-    uint32_t count, live; /* live: still the engine's */
-    uint64_t arrived_us, sent_us;
+    uint32_t count, live;                  /* live: still the engine's */
+    uint64_t arrived_us, sent_us, read_us; /* read_us: its last byte was read */
     uint64_t created_unix;
     char id[48];
 };

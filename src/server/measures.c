@@ -18,6 +18,10 @@ static void register_own(server_measures *m)
         m->registry,
         (metric_name){"headway:token_delivery_seconds", "Token sampled to its frame written to the client.", NULL},
         edges, sizeof edges / sizeof *edges);
+    m->refusal_s = metrics_histogram(
+        m->registry,
+        (metric_name){"headway_refusal_seconds", "Request read to its refusal written, for want of room.", NULL}, edges,
+        sizeof edges / sizeof *edges);
     m->pages = gauge_of(m, "headway:pages", "KV pages of the pool.");
     m->pages_free = gauge_of(m, "headway:pages_free", "KV pages that nobody holds.");
     m->connections = gauge_of(m, "headway:connections", "Open connections.");

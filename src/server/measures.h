@@ -14,6 +14,7 @@ typedef struct server_measures {
     metrics_registry *registry;
     serving_metrics serving;
     histogram *delivery_s; /* token sampled to frame written */
+    histogram *refusal_s;  /* body read to answer, of requests that admission refuses */
     gauge *pages, *pages_free, *connections;
     counter *accepted, *http_requests, *http_refused, *timed_out, *refused, *cancelled;
     counter *prompt_seconds, *predicted_seconds, *llama_prompt_tokens, *llama_predicted, *llama_steps;

@@ -17,7 +17,14 @@
 #include "server/measures.h"
 #include "server/router.h"
 
-enum { EVENTS_PER_TURN = 4096, EVENTS_AT_ONCE = 64, LARGE_BODY = 100 * 1024, LARGE_AT_ONCE = 2, TRACE_TICK_MS = 50 };
+enum {
+    EVENTS_PER_TURN = 4096,
+    EVENTS_AT_ONCE = 64,
+    LARGE_BODY = 100 * 1024,
+    SHORT_BODY = 64 * 1024,
+    LARGE_AT_ONCE = 2,
+    TRACE_TICK_MS = 50
+};
 
 struct server {
     server_config config;
@@ -219,6 +226,8 @@ void exchange_respond(exchange *x)
         x->answer.status = x->error.status;
         x->answer.type = "application/json";
         api_error_headers(&x->error, &headers);
+        if (x->error.dropped)
+            histogram_observe(x->server->measures.refusal_s, (double)(clock_now_us() - x->read_us) * 1e-6);
     }
     buf_append(&headers, x->answer.headers.data, x->answer.headers.size);
     exchange_warning_header(x, &headers);
@@ -354,6 +363,13 @@ static bool check_head(server *s, const http_head *head, const char *data, const
     return server_admit(s, &ask, e);
 }
 
+/* A request that is refused is answered at once, and the connection ends, unless the body is here soon: a client that
+ * tries again keeps its connection then. */
+static bool is_short(const http_head *head)
+{
+    return !head->expect_continue && !head->chunked && head->content_length <= SHORT_BODY;
+}
+
 static void on_head(void *context, connection *c, const http_head *head, const char *data)
 {
     server *s = context;
@@ -368,18 +384,20 @@ static void on_head(void *context, connection *c, const http_head *head, const c
         return;
     }
     bool good = check_head(s, head, data, r, &terms, &e);
+    bool waits = e.dropped && is_short(head);
     if (!r && known)
         api_fail(&e, 405, NULL, "this path answers %s", allow);
     else if (!r)
         api_fail(&e, 404, NULL, "there is nothing at %.*s", (int)(path.size < 200 ? path.size : 200), path.data);
-    exchange *x = good ? exchange_create(s, c, r) : NULL;
+    counter_add(s->measures.refused, e.dropped);
+    exchange *x = good || waits ? exchange_create(s, c, r) : NULL;
     if (!x && good)
         api_fail(&e, 503, NULL, "out of memory");
-    if (e.status) {
-        counter_add(s->measures.refused, e.dropped);
+    if (!x) {
         refuse_head(c, &e, allow);
         return;
     }
+    x->error = e;
     x->terms = terms;
     keep_head(x, head, data);
     if (!span_is(path, r->path))
@@ -395,6 +413,11 @@ static void on_request(void *context, connection *c)
         buf_free(&x->body);
         x->body = *body;
         *body = (buf){0};
+    }
+    x->read_us = clock_now_us();
+    if (x->error.status) {
+        exchange_respond(x);
+        return;
     }
     if (!x->route->on_worker) {
         x->route->handle(x);
@@ -574,11 +597,13 @@ static void on_hangup(uv_signal_t *handle, int number)
     server *s = handle->data;
     error err = {""};
     (void)number;
-    if (tenants_reload(s->tenants, take_tenants, s, &err))
+    if (tenants_reload(s->tenants, take_tenants, s, &err)) {
         log_error("the config stays as it was: %s", err.text);
-    else
+    } else {
+        measures_tenants(&s->measures, s->model.engine, tenants_table(s->tenants), clock_now_us());
         log_info("the config has been read again: %u tenants, %zu keys", tenants_table(s->tenants)->count,
                  tenants_key_count(s->tenants));
+    }
 }
 
 static void on_stop(uv_async_t *handle)

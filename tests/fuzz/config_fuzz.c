@@ -47,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_accepted(&first);
     require(config_parse(&second, "f", span_of((const char *)data, size), &rules, &err) == OK);
-    require(memcmp(&first, &second, sizeof first) == 0);
+    require(first.setting_count == second.setting_count && first.tenant_count == second.tenant_count);
+    require(memcmp(&first.keys, &second.keys, sizeof first.keys) == 0);
     return 0;
 }
