@@ -215,8 +215,7 @@ static status run(serve *s, error *err)
                           .chat_template = s->chat_template,
                           .name = s->name,
                           .created_unix = s->created_unix,
-                          .context_length = engine_token_limit(s->engine),
-                          .queue_max = QUEUE_MAX};
+                          .context_length = engine_token_limit(s->engine)};
     model.stop_tokens = tokenizer_eog(s->tokenizer, &stops);
     model.stop_token_count = (uint32_t)stops;
     const char *host = flag_text(&s->flags, "--host");

@@ -166,15 +166,12 @@ static void write_head(connection *c, int status, const char *type, span headers
 /* The answer is complete in `out`: on to the next request, or to the end. */
 static void finish_answer(connection *c)
 {
-    bool body_unread = c->state == READ_BODY;
     c->exchange = NULL;
     c->streaming = c->wants_room = false;
     c->since_us = clock_now_us();
     buf_free(&c->body);
     c->net->body_bytes -= c->body_counted;
     c->body_counted = 0;
-    if (body_unread)
-        c->close_after = true;
     c->state = c->close_after ? LINGER : READ_HEAD;
     http_head_reset(&c->head);
     mark_dirty(c);
@@ -183,6 +180,7 @@ static void finish_answer(connection *c)
 void connection_respond(connection *c, int status, const char *type, span headers, span body)
 {
     assert(c->state != CLOSING && !c->streaming);
+    c->close_after |= c->state == READ_BODY; /* the rest of the body is dropped: say so, or the client sends more */
     write_head(c, status, type, headers);
     if (status != 204 && status != 304)
         buf_printf(&c->out, "Content-Length: %zu\r\n", body.size);

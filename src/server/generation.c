@@ -100,6 +100,17 @@ static uint64_t gap_bound_us(const exchange *x, const request *r)
     return now.gap_us;
 }
 
+/* What was admitted and has come too late after all. */
+static bool refuse_submit(exchange *x, status code, const char *text)
+{
+    if (code != ERR_BUSY && code != ERR_CANCELLED)
+        return api_fail(&x->error, 400, NULL, "%s", text);
+    x->error.dropped = true;
+    x->error.code = code == ERR_BUSY ? "queue_full" : "draining";
+    x->error.retry_after = code == ERR_BUSY ? 1 : 10;
+    return api_fail(&x->error, code == ERR_BUSY ? 429 : 503, NULL, "%s", text);
+}
+
 static bool submit_one(exchange *x, uint32_t index)
 {
     generation *g = &x->generations[index];
@@ -117,30 +128,10 @@ static bool submit_one(exchange *x, uint32_t index)
     status code = engine_submit(x->model->engine, r, &err);
     if (code) {
         free_request(r);
-        x->error.retry_after = code == ERR_BUSY ? 1 : 0;
-        return api_fail(&x->error, code == ERR_BUSY ? 429 : code == ERR_CANCELLED ? 503 : 400, NULL, "%s", err.text);
+        return refuse_submit(x, code, err.text);
     }
     histogram_observe(server_measures_of(x->server)->serving.request_max_tokens, max_tokens);
     x->live++;
-    return true;
-}
-
-/* Refuses early what the engine would refuse too. */
-static bool admit(exchange *x)
-{
-    engine_snapshot now;
-    const server_model *model = x->model;
-    engine_read_snapshot(model->engine, &now);
-    if (server_draining(x->server) || now.draining) {
-        x->error.retry_after = 5;
-        return api_fail(&x->error, 503, NULL, "the server is shutting down");
-    }
-    if (now.failed)
-        return api_fail(&x->error, 500, NULL, "the engine has failed; see the server's log");
-    if (now.waiting >= model->queue_max) {
-        x->error.retry_after = 1;
-        return api_fail(&x->error, 429, NULL, "%u requests are waiting already", now.waiting);
-    }
     return true;
 }
 
@@ -156,7 +147,7 @@ static void settle_terms(exchange *x)
 }
 
 /* Is there room for all that x asks for, and for its longest prompt within its bounds? */
-static bool admit_terms(exchange *x)
+static bool admit(exchange *x)
 {
     const generation_plan *plan = &x->plan;
     uint64_t prompts = 0, total = 0, count = plan->prompt_count;
@@ -215,7 +206,7 @@ void generation_start(exchange *x)
         api_fail(&x->error, 400, "n", "one request may ask for %d generations at most", GENERATIONS_MAX);
     else if (!(x->generations = calloc(count, sizeof *x->generations)) || !merge_stop_tokens(x))
         api_fail(&x->error, 500, NULL, "out of memory");
-    else if (admit(x) && admit_terms(x))
+    else if (admit(x))
         while (x->count < count && submit_one(x, x->count))
             x->count++;
     if (x->error.status) {

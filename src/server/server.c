@@ -359,7 +359,7 @@ static bool check_head(server *s, const http_head *head, const char *data, const
         return true;
     if (!terms_read_head(terms, s->tenants, who < 0 ? 0 : (uint32_t)who, head, data, e))
         return false;
-    admission_ask ask = {.tenant = terms->tenant, .klass = terms->klass};
+    admission_ask ask = {.tenant = terms->tenant, .klass = CLASS_BATCH}; /* bounds wait: the body may lower the class */
     return server_admit(s, &ask, e);
 }
 
@@ -671,7 +671,6 @@ status server_create(server **out, const server_config *config, error *err)
 status server_run(server *s, const server_model *model, error *err)
 {
     s->model = *model;
-    s->model.queue_max = model->queue_max ? model->queue_max : 1024;
     s->takes_parts = model->chat_template && messages_template_takes_parts(model->chat_template);
     status code = measures_open(&s->measures, model->name, engine_runner_info(model->engine), err);
     if (code || (code = network_listen(s->network, err)))

@@ -31,7 +31,6 @@ typedef struct { /* what is served; borrowed until server_destroy */
     const char *name;
     uint64_t created_unix;
     uint32_t context_length;
-    uint32_t queue_max;         /* requests waiting in the engine at most; above: 429 */
     const int32_t *stop_tokens; /* end a generation */
     uint32_t stop_token_count;
 } server_model;

@@ -250,7 +250,7 @@ def test_a_gone_client_stops_its_work(serve):
 def test_a_full_queue_is_said_so(serve):
     server = serve("--runner", "sim:reply_tokens=100000", "--parallel", 1)
     sockets = []
-    body = post(json.dumps({"prompt": ["x"] * 256, "max_tokens": 2000, "stream": True}), path="/v1/completions")
+    body = post(json.dumps({"prompt": ["x"] * 256, "max_tokens": 8000, "stream": True}), path="/v1/completions")
     for _ in range(4):  # 1,024 generations, one of them running
         s = server.connect()
         s.sendall(body)
