@@ -118,7 +118,7 @@ static void add_sample(load_cell *c, cell_values *v, const load_sample *s, uint3
     uint64_t end_us;
     while (next_gap(&walk, &gap, &end_us)) {
         values_add(&v->itl, gap);
-        c->good_tokens += gap <= bounds->gap_ms;
+        c->good_tokens += !walk.tail_taken && gap <= bounds->gap_ms;
         if (gap > longest)
             longest = gap;
         if (gap > c->itl_ms.max) { /* filled for good by quantiles_of */
