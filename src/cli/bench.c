@@ -21,6 +21,7 @@ static const flag_spec bench_flags[] = {
     {"--streams", "N", "streams that decode at once", "1"},
     {"--repeat", "N", "repetitions; the median counts", "3"},
     {"--threads", "N", "worker threads [the machine's]", NULL},
+    {"--breakdown", NULL, "time and bytes by op instead of speeds", NULL},
     {"--json", NULL, "one JSON object on stdout", NULL},
     {NULL, NULL, NULL, NULL},
 };
@@ -30,23 +31,13 @@ static const command_spec bench_spec = {
     .flags = bench_flags,
     .notes = "`headway bench agents|documents|mixed|trace --help`: load for a running server."};
 
-typedef struct {
-    runner *runner;
-    int32_t *tokens; /* context random ids */
-    uint32_t *pages; /* streams * pages_per_stream */
-    uint32_t pages_per_stream, streams;
-    sampled_token *sampled;
-    sampling_params greedy;
-    uint64_t bytes; /* of the last measured run */
-} bench;
-
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *values, size_t count)
+double bench_median(double *values, size_t count)
 {
     qsort(values, count, sizeof *values, by_value);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
@@ -60,7 +51,7 @@ static void run_plan(bench *b, const step_plan *plan)
     b->bytes += result.bytes;
 }
 
-static void open_streams(bench *b)
+void bench_open_streams(bench *b)
 {
     for (uint32_t s = 0; s < b->streams; s++)
         b->runner->ops->sequence_open(b->runner, s,
@@ -68,7 +59,7 @@ static void open_streams(bench *b)
 }
 
 /* Seconds to prefill `count` tokens of stream `seq`. */
-static double prefill(bench *b, uint32_t seq, uint32_t count)
+double bench_prefill(bench *b, uint32_t seq, uint32_t count)
 {
     uint64_t start = clock_now_us();
     uint32_t step = b->runner->info.max_chunk_tokens;
@@ -82,7 +73,7 @@ static double prefill(bench *b, uint32_t seq, uint32_t count)
 }
 
 /* Seconds for `count` decode steps of all streams from `depth` on. */
-static double decode(bench *b, uint32_t depth, uint32_t count)
+double bench_decode(bench *b, uint32_t depth, uint32_t count)
 {
     decode_row rows[MAX_ROWS];
     uint64_t start = clock_now_us();
@@ -155,36 +146,35 @@ static void print_row(bool json, bool *first, const char *what, uint32_t at, dou
     fflush(stdout);
 }
 
-static void measure(bench *b, const command_flags *flags, uint32_t *lengths, uint32_t length_count, uint32_t *depths,
-                    uint32_t depth_count, uint32_t tokens, uint32_t repeat)
+static void measure(bench *b, const bench_cases *cases)
 {
-    bool json = flag_given(flags, "--json"), first = true;
+    bool first = true;
     double rates[REPEATS_MAX], bytes = 0;
-    if (json)
+    if (cases->json)
         printf("{");
-    for (uint32_t i = 0; i < length_count; i++) {
-        for (uint32_t k = 0; k < repeat; k++) {
-            open_streams(b);
+    for (uint32_t i = 0; i < cases->length_count; i++) {
+        for (uint32_t k = 0; k < cases->repeat; k++) {
+            bench_open_streams(b);
             b->bytes = 0;
-            double seconds = prefill(b, 0, lengths[i]);
-            rates[k] = lengths[i] / seconds;
+            double seconds = bench_prefill(b, 0, cases->lengths[i]);
+            rates[k] = cases->lengths[i] / seconds;
             bytes = (double)b->bytes / seconds;
         }
-        print_row(json, &first, "prefill", lengths[i], median(rates, repeat), bytes);
+        print_row(cases->json, &first, "prefill", cases->lengths[i], bench_median(rates, cases->repeat), bytes);
     }
-    for (uint32_t i = 0; i < depth_count; i++) {
-        open_streams(b);
-        for (uint32_t s = 0; s < b->streams && depths[i]; s++)
-            prefill(b, s, depths[i]);
-        for (uint32_t k = 0; k < repeat; k++) {
+    for (uint32_t i = 0; i < cases->depth_count; i++) {
+        bench_open_streams(b);
+        for (uint32_t s = 0; s < b->streams && cases->depths[i]; s++)
+            bench_prefill(b, s, cases->depths[i]);
+        for (uint32_t k = 0; k < cases->repeat; k++) {
             b->bytes = 0;
-            double seconds = decode(b, depths[i], tokens);
-            rates[k] = tokens * b->streams / seconds;
+            double seconds = bench_decode(b, cases->depths[i], cases->tokens);
+            rates[k] = cases->tokens * b->streams / seconds;
             bytes = (double)b->bytes / seconds;
         }
-        print_row(json, &first, "decode", depths[i], median(rates, repeat), bytes);
+        print_row(cases->json, &first, "decode", cases->depths[i], bench_median(rates, cases->repeat), bytes);
     }
-    if (json)
+    if (cases->json)
         printf("}\n");
 }
 
@@ -214,8 +204,18 @@ int bench_main(int argc, char **argv)
     if (open_bench(&b, &flags, longest, (uint32_t)tokens, &err))
         code = command_fail(&bench_spec, &err, 1);
     else {
-        measure(&b, &flags, lengths, length_count, depths, depth_count, (uint32_t)tokens, (uint32_t)repeat);
+        const bench_cases cases = {lengths,
+                                   depths,
+                                   length_count,
+                                   depth_count,
+                                   (uint32_t)tokens,
+                                   (uint32_t)repeat,
+                                   flag_given(&flags, "--json")};
         code = 0;
+        if (flag_given(&flags, "--breakdown"))
+            code = bench_breakdown(&b, &cases, &err) ? command_fail(&bench_spec, &err, 1) : 0;
+        else
+            measure(&b, &cases);
     }
     if (b.runner)
         b.runner->ops->close(b.runner);
