@@ -316,6 +316,7 @@ def test_a_draining_server_refuses_with_a_reason(serve):
     refused(server.post("/v1/chat/completions", CHAT), 503, "draining")
     stream.join(PATIENCE_S)
     assert stream.frames[-1][1] == "[DONE]"
+    assert server.process.wait(PATIENCE_S) == 0
 
 
 def fill(server):
