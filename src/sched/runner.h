@@ -31,6 +31,7 @@ typedef struct { /* a sequence slot starts; all of it stays valid and in place u
     uint32_t
         generated_before; /* > 0 after a preemption: all of it is prefilled again, and the next token sampled is number
                              generated_before (from 0) of the request: random numbers, penalties go on from there */
+    bool measuring; /* only times matter: rows and chunks may be anywhere in the context, whatever was read before */
 } sequence_start;
 
 typedef struct {

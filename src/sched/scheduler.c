@@ -331,9 +331,9 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view)
     uint64_t kv = streams ? s->kv_decoding * (streams + 1) / streams : 0;
     view->decode_us = step_model_decode_us(&s->model, streams + 1, kv);
     view->smallest_gap_us = (double)schedule_smallest_gap_us(&s->model);
-    view->chunk_us = s->model.chunk_us;
-    view->prefill_token_us = s->model.per_token_us;
-    view->prefill_depth_us = s->model.per_depth_us;
+    view->chunk_us = s->model.prefill[TERM_CHUNK];
+    view->prefill_token_us = s->model.prefill[TERM_TOKEN];
+    view->prefill_depth_us = s->model.prefill[TERM_DEPTH];
     view->prefill_share = s->had_streams ? 1 - s->settings.chat_share : 1;
     view->busiest_gap_us = (double)s->least_gap_us;
     view->document_tokens = s->document_tokens;

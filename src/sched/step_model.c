@@ -1,13 +1,16 @@
-/* sched/step_model.c: a least-mean-squares filter per kind, in relative terms: with prediction p = sum of terms and
- * ratio r = measured / p - 1, each term is scaled by 1 + rate * r * share / (sum of squared shares), share = term / p.
- * So a term that made little of the prediction learns little from its error, and no unit needs scaling. */
+/* sched/step_model.c: two Kalman filters in units of time. With terms f, parameters x and variance P: the prediction is
+ * f x, its error e moves x by K e, K = P f / (f P f + R), and P shrinks by K f P. R is the square of what a step's time
+ * usually scatters by. Before each update P grows by a small part of the parameters' squares, up to a limit: that is
+ * how the filter forgets. */
 #include "sched/step_model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { OUTLIERS_BELIEVED = 6 };
-static const double learning_rate = 0.12, short_run_us = 10000;
+static const double row_rate = 0.1;
+static const double step_fade = 0.01, lasting_fade = 0.5;  /* of a parameter, in each step */
+static const double scatter_part = 0.08, scatter_us = 150; /* of a step's time, and of any */
 
 void step_model_init(step_model *m)
 {
@@ -35,29 +38,67 @@ static void note_error(step_model *m, model_kind kind, double ratio)
         e->count++;
 }
 
-/* The ratio to learn from: 0 for an outlier that stands alone. The first observations count for more. */
-static double believed(step_model *m, model_kind kind, double ratio, double weight)
+/* Is it to be learned from? Not an outlier that stands alone. *lasting: it is the newest of a row of them. */
+static bool believed(step_model *m, model_kind kind, double ratio, bool *lasting)
 {
     bool outlier = ratio > 1 || ratio < -0.5;
     int32_t *row = &m->outliers[kind];
+    *lasting = false;
     if (!outlier) {
         *row = 0;
-    } else {
-        *row = ratio > 0 ? (*row > 0 ? *row : 0) + 1 : (*row < 0 ? *row : 0) - 1;
-        if (abs(*row) < OUTLIERS_BELIEVED)
-            return 0;
+        return true;
     }
-    double rate = m->observations[kind] < 8 ? 0.4 : learning_rate;
-    return rate * weight * clamp(ratio, -0.5, 1.5);
+    *row = ratio > 0 ? (*row > 0 ? *row : 0) + 1 : (*row < 0 ? *row : 0) - 1;
+    *lasting = abs(*row) >= OUTLIERS_BELIEVED;
+    return *lasting;
 }
 
-static void scale_terms(double **parameters, const double *terms, int count, double predicted, double step)
+typedef struct {
+    double *x, *variance; /* (n), (n, n) */
+    const double *terms;  /* (n) */
+    int n;
+} filter;
+
+/* What is known for sure fades: a little with each step, much when a lasting change was seen. */
+static void fade(filter *f, double part)
 {
-    double squares = 0;
-    for (int i = 0; i < count; i++)
-        squares += terms[i] / predicted * (terms[i] / predicted);
-    for (int i = 0; i < count; i++)
-        *parameters[i] *= clamp(1 + step * (terms[i] / predicted) / squares, 0.25, 4);
+    for (int i = 0; i < f->n; i++) {
+        double *own = &f->variance[i * f->n + i], square = f->x[i] * f->x[i];
+        if (f->terms[i] != 0 && *own < square)
+            *own += part * part * square;
+    }
+}
+
+static void update(filter *f, double measured, double scatter)
+{
+    double gain[DECODE_TERMS], predicted = 0, uncertain = scatter * scatter;
+    for (int i = 0; i < f->n; i++) {
+        gain[i] = 0;
+        for (int k = 0; k < f->n; k++)
+            gain[i] += f->variance[i * f->n + k] * f->terms[k];
+        predicted += f->terms[i] * f->x[i];
+        uncertain += f->terms[i] * gain[i];
+    }
+    for (int i = 0; i < f->n; i++) {
+        double moved = f->x[i] + gain[i] / uncertain * (measured - predicted);
+        if (f->x[i] > 0)
+            f->x[i] = clamp(moved, f->x[i] / 4, f->x[i] * 4); /* never negative */
+    }
+    double was[DECODE_TERMS];
+    for (int k = 0; k < f->n; k++)
+        was[k] = gain[k];
+    for (int i = 0; i < f->n; i++)
+        for (int k = 0; k < f->n; k++)
+            f->variance[i * f->n + k] -= was[i] * was[k] / uncertain;
+}
+
+static void learn(step_model *m, model_kind kind, filter *f, double measured, double predicted)
+{
+    bool lasting;
+    if (!believed(m, kind, measured / predicted - 1, &lasting))
+        return;
+    fade(f, lasting ? lasting_fade : step_fade);
+    update(f, measured, scatter_part * predicted + scatter_us);
 }
 
 static double median_of(float *sorted, uint32_t count)
@@ -105,16 +146,19 @@ static regime regime_of(uint32_t rows)
     return (regime){at, 1 - part, part};
 }
 
-/* What stands at 2^at rows: observed, or drawn from the nearest below, or above. */
+/* What stands at 2^at rows: observed, or on the line between the nearest that were. */
 static double base_at(const step_model *m, uint32_t at)
 {
-    for (uint32_t i = at + 1; i-- > 0;)
-        if (m->base_us[i] > 0)
-            return m->base_us[i];
-    for (uint32_t i = at + 1; i < MODEL_REGIMES; i++)
-        if (m->base_us[i] > 0)
-            return m->base_us[i];
-    return 0;
+    int below = (int)at, above = (int)at;
+    while (below >= 0 && m->decode[below] == 0)
+        below--;
+    while (above < MODEL_REGIMES && m->decode[above] == 0)
+        above++;
+    if (below < 0 || above == MODEL_REGIMES)
+        return below >= 0 ? m->decode[below] : above < MODEL_REGIMES ? m->decode[above] : 0;
+    double from = (double)(1u << below), to = (double)(1u << above), rows = (double)(1u << at);
+    double part = above > below ? (rows - from) / (to - from) : 0;
+    return m->decode[below] + part * (m->decode[above] - m->decode[below]);
 }
 
 static double base_of(const step_model *m, regime g)
@@ -127,19 +171,31 @@ double step_model_decode_us(const step_model *m, uint32_t rows, uint64_t kv_toke
     if (rows == 0)
         return 0;
     double base = base_of(m, regime_of(rows));
-    return base > 0 ? base + m->per_kv_us * (double)kv_tokens : 0;
+    return base > 0 ? base + m->decode[TERM_KV] * (double)kv_tokens : 0;
 }
 
-/* The two ends get opinions of their own before they learn. */
+static void set_term(step_model *m, uint32_t at, double value, double deviation)
+{
+    m->decode[at] = value;
+    for (int i = 0; i < DECODE_TERMS; i++)
+        m->decode_variance[at][i] = m->decode_variance[i][at] = 0;
+    m->decode_variance[at][at] = deviation * deviation;
+}
+
+/* Ends without an opinion get one: the line's, or, where both have none, what makes this prediction right. */
 static void settle_bases(step_model *m, regime g, double us)
 {
     double low = base_at(m, g.at), high = base_at(m, g.at + 1);
+    bool no_low = m->decode[g.at] == 0, no_high = g.high > 0 && m->decode[g.at + 1] == 0;
     if (low == 0)
         low = high = us;
-    if (m->base_us[g.at] == 0 && g.low > 0)
-        m->base_us[g.at] = low;
-    if (m->base_us[g.at + 1] == 0 && g.high > 0)
-        m->base_us[g.at + 1] = high > us || high == 0 ? us : high;
+    double scale = no_low && (no_high || g.high == 0) ? us / (g.low * low + g.high * high) : 1;
+    if (no_low)
+        set_term(m, g.at, low * scale, low * scale / 2);
+    if (no_high)
+        set_term(m, g.at + 1, high * scale, high * scale / 2);
+    if (m->decode[TERM_KV] == 0) /* next to nothing, but it may well be more */
+        set_term(m, TERM_KV, 1e-6 * us, 1e-3 * us);
 }
 
 double step_model_saw_decode(step_model *m, uint32_t rows, uint64_t kv_tokens, double us)
@@ -148,17 +204,16 @@ double step_model_saw_decode(step_model *m, uint32_t rows, uint64_t kv_tokens, d
         return 0;
     double predicted = step_model_decode_us(m, rows, kv_tokens);
     regime g = regime_of(rows);
-    bool fresh = (g.low > 0 && m->base_us[g.at] == 0) || (g.high > 0 && m->base_us[g.at + 1] == 0);
-    settle_bases(m, g, us - m->per_kv_us * (double)kv_tokens > us / 4 ? us - m->per_kv_us * (double)kv_tokens : us / 4);
+    bool fresh = (g.low > 0 && m->decode[g.at] == 0) || (g.high > 0 && m->decode[g.at + 1] == 0);
+    settle_bases(m, g, us);
     if (predicted > 0 && !fresh)
         note_error(m, MODEL_DECODE, us / predicted - 1);
-    double now = step_model_decode_us(m, rows, kv_tokens);
-    double step = believed(m, MODEL_DECODE, us / now - 1, 1);
-    if (m->per_kv_us == 0 && kv_tokens > 1024 && us > now) /* the first sight of depth */
-        m->per_kv_us = (us - now) / (double)kv_tokens;
-    double *parameters[] = {&m->base_us[g.at], &m->base_us[g.at + 1], &m->per_kv_us};
-    double terms[] = {g.low * m->base_us[g.at], g.high * m->base_us[g.at + 1], m->per_kv_us * (double)kv_tokens};
-    scale_terms(parameters, terms, 3, now, step);
+    double terms[DECODE_TERMS] = {[TERM_KV] = (double)kv_tokens};
+    terms[g.at] = g.low;
+    if (g.high > 0)
+        terms[g.at + 1] = g.high;
+    filter f = {m->decode, &m->decode_variance[0][0], terms, DECODE_TERMS};
+    learn(m, MODEL_DECODE, &f, us, step_model_decode_us(m, rows, kv_tokens));
     m->observations[MODEL_DECODE]++;
     return predicted;
 }
@@ -174,7 +229,8 @@ double step_model_prefill_us(const step_model *m, uint32_t position, uint32_t co
 {
     if (count == 0 || !step_model_knows(m, MODEL_PREFILL))
         return 0;
-    return m->chunk_us + m->per_token_us * count + m->per_depth_us * depth_sum(position, count);
+    return m->prefill[TERM_CHUNK] + m->prefill[TERM_TOKEN] * count +
+           m->prefill[TERM_DEPTH] * depth_sum(position, count);
 }
 
 uint32_t step_model_prefill_tokens(const step_model *m, uint32_t position, double us)
@@ -197,23 +253,31 @@ double step_model_saw_prefill(step_model *m, uint32_t position, uint32_t count, 
     double part = to - from;
     if (count == 0 || us <= 0 || part <= 0)
         return 0;
+    double whole_us = us / part;
     if (!step_model_knows(m, MODEL_PREFILL)) { /* a first guess: most of it is in the tokens */
-        double tokens = us / part;
-        m->chunk_us = 0.1 * tokens;
-        m->per_token_us = 0.85 * tokens / count;
-        m->per_depth_us = 0.05 * tokens / (depth_sum(position, count) + 1);
-        m->observations[MODEL_PREFILL]++;
+        step_model_set_prefill(m, 0.05 * whole_us, 0.94 * whole_us / count,
+                               0.01 * whole_us / (depth_sum(position, count) + 1));
         return 0;
     }
-    double predicted = part * step_model_prefill_us(m, position, count), ratio = us / predicted - 1;
-    note_error(m, MODEL_PREFILL, ratio);
-    double step = believed(m, MODEL_PREFILL, ratio, clamp(us / short_run_us, 0.05, 1));
-    double *parameters[] = {&m->chunk_us, &m->per_token_us, &m->per_depth_us};
-    double terms[] = {part * m->chunk_us, part * m->per_token_us * count,
-                      part * m->per_depth_us * depth_sum(position, count)};
-    scale_terms(parameters, terms, 3, predicted, step);
+    double predicted = part * step_model_prefill_us(m, position, count);
+    note_error(m, MODEL_PREFILL, us / predicted - 1);
+    double terms[PREFILL_TERMS] = {part, part * count, part * depth_sum(position, count)};
+    filter f = {m->prefill, &m->prefill_variance[0][0], terms, PREFILL_TERMS};
+    learn(m, MODEL_PREFILL, &f, us, predicted);
     m->observations[MODEL_PREFILL]++;
     return predicted;
+}
+
+void step_model_set_prefill(step_model *m, double chunk_us, double token_us, double depth_us)
+{
+    const double values[PREFILL_TERMS] = {chunk_us, token_us, depth_us};
+    const double deviations[PREFILL_TERMS] = {chunk_us + 10 * token_us, token_us / 2, depth_us + token_us / 2000};
+    memset(m->prefill_variance, 0, sizeof m->prefill_variance);
+    for (int i = 0; i < PREFILL_TERMS; i++) {
+        m->prefill[i] = values[i];
+        m->prefill_variance[i][i] = deviations[i] * deviations[i];
+    }
+    m->observations[MODEL_PREFILL]++;
 }
 
 void step_model_saw_overrun(step_model *m, double us)
@@ -233,8 +297,8 @@ double step_model_overrun_us(const step_model *m)
 double step_model_fused_us(const step_model *m, uint32_t rows, uint64_t kv_tokens, uint32_t position, uint32_t count)
 {
     double prefill = step_model_prefill_us(m, position, count);
-    double row = m->row_us > 0 ? m->row_us : m->per_token_us;
-    return prefill > 0 ? prefill + row * rows + m->per_kv_us * (double)kv_tokens : 0;
+    double row = m->row_us > 0 ? m->row_us : m->prefill[TERM_TOKEN];
+    return prefill > 0 ? prefill + row * rows + m->decode[TERM_KV] * (double)kv_tokens : 0;
 }
 
 double step_model_saw_fused(step_model *m, uint32_t rows, uint64_t kv_tokens, uint32_t position, uint32_t count,
@@ -245,15 +309,12 @@ double step_model_saw_fused(step_model *m, uint32_t rows, uint64_t kv_tokens, ui
         step_model_saw_prefill(m, position, count + rows, 0, 1, us);
         return 0;
     }
-    if (m->row_us == 0)
-        m->row_us = m->per_token_us;
-    double ratio = us / predicted - 1;
-    note_error(m, MODEL_FUSED, ratio);
-    double step = believed(m, MODEL_FUSED, ratio, 1);
-    double *parameters[] = {&m->row_us, &m->chunk_us, &m->per_token_us, &m->per_depth_us};
-    double terms[] = {m->row_us * rows, m->chunk_us, m->per_token_us * count,
-                      m->per_depth_us * depth_sum(position, count)};
-    scale_terms(parameters, terms, 4, predicted, step);
+    note_error(m, MODEL_FUSED, us / predicted - 1);
+    bool lasting;
+    if (believed(m, MODEL_FUSED, us / predicted - 1, &lasting) && rows > 0) {
+        double row = m->row_us > 0 ? m->row_us : m->prefill[TERM_TOKEN];
+        m->row_us = clamp(row + row_rate * (us - predicted) / rows, row / 2, row * 2);
+    }
     m->observations[MODEL_FUSED]++;
     return predicted;
 }

@@ -5,17 +5,17 @@
  *   decode  step  = base(rows) + per_kv * (tokens of KV read by all rows)
  *   prefill chunk = chunk + sum over its tokens of (per_token + per_depth * position); a part of it takes its share
  *   fused   step  = prefill of the chunk + row * rows + per_kv * (tokens of KV read by the rows)
- * base is kept at 1, 2, 4, 8, ... rows, straight lines between: each doubling may run on another kernel. An observation
- * moves the parameters that made the prediction in proportion to their part in it; one that is off by more than a
- * factor of two does so only when others before it agree: a noisy neighbour does not bend the model, a lasting change
- * does so within some 30 steps. */
+ * base is kept at 1, 2, 4, 8, ... rows, straight lines between: each doubling may run on another kernel. The parameters
+ * of decode and of prefill are the states of two Kalman filters (least squares that forget): an observation moves what
+ * is uncertain and bears on it. One that is off by more than a factor of two moves nothing unless others before it
+ * agree: a noisy neighbour does not bend the model, a lasting change does so within some 10 steps. */
 #ifndef HEADWAY_SCHED_STEP_MODEL_H
 #define HEADWAY_SCHED_STEP_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MODEL_REGIMES = 12, MODEL_ERRORS = 256 };
+enum { MODEL_REGIMES = 12, MODEL_ERRORS = 256, DECODE_TERMS = MODEL_REGIMES + 1, PREFILL_TERMS = 3 };
 typedef enum { MODEL_DECODE, MODEL_PREFILL, MODEL_FUSED, MODEL_KINDS } model_kind;
 
 typedef struct { /* the newest errors of one kind: measured / predicted - 1 */
@@ -23,12 +23,12 @@ typedef struct { /* the newest errors of one kind: measured / predicted - 1 */
     uint32_t count, next;
 } model_errors;
 
+enum { TERM_CHUNK, TERM_TOKEN, TERM_DEPTH }; /* of prefill, microseconds: a chunk; a token; a token's position */
+enum { TERM_KV = MODEL_REGIMES };            /* of decode; the others: a step with 2^i rows at depth 0, 0: not known */
+
 typedef struct {
-    double base_us[MODEL_REGIMES]; /* a decode step with 2^i rows at depth 0; 0: not known */
-    double per_kv_us;              /* of a decode step, for each token of KV read */
-    double chunk_us;               /* of a chunk, whatever its length */
-    double per_token_us;           /* of prefill: a token at position 0 */
-    double per_depth_us;           /* and what each position of depth adds to it */
+    double decode[DECODE_TERMS], decode_variance[DECODE_TERMS][DECODE_TERMS];
+    double prefill[PREFILL_TERMS], prefill_variance[PREFILL_TERMS][PREFILL_TERMS];
     double row_us;                 /* what a decode row adds to a fused step; 0: not known */
     double overrun_us;             /* how late a prefill with a deadline comes back: mostly not later than this */
     int32_t outliers[MODEL_KINDS]; /* in a row; > 0: too slow, < 0: too fast */
@@ -54,6 +54,8 @@ double step_model_saw_decode(step_model *m, uint32_t rows, uint64_t kv_tokens, d
 double step_model_saw_prefill(step_model *m, uint32_t position, uint32_t count, double from, double to, double us);
 double step_model_saw_fused(step_model *m, uint32_t rows, uint64_t kv_tokens, uint32_t position, uint32_t count,
                             double us);
+/* The terms of prefill as a measurement gave them; what comes still moves them. */
+void step_model_set_prefill(step_model *m, double chunk_us, double token_us, double depth_us);
 void step_model_saw_overrun(step_model *m, double us); /* from the deadline to the return */
 
 typedef struct {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { SEED_ROWS_MAX = 16, SEED_CHUNK = 256, SEED_DEPTH = 1024, SEED_REPEATS = 2 };
+enum { SEED_ROWS_MAX = 16, SEED_CHUNK = 256, SEED_DEPTH = 1024, SEED_REPEATS = 2, SEED_RUN_MS = 20 };
 
 typedef struct {
     step_model *model;
@@ -35,7 +35,7 @@ static double run(seeder *s, const step_plan *plan, step_result *result)
 
 static bool open_slots(seeder *s, uint32_t count, uint32_t prompt_count)
 {
-    sequence_start start = {.params = &s->greedy, .tokens = s->tokens, .prompt_count = prompt_count};
+    sequence_start start = {.params = &s->greedy, .tokens = s->tokens, .prompt_count = prompt_count, .measuring = true};
     for (uint32_t i = 0; i < count; i++)
         if (s->runner->ops->sequence_open(s->runner, i, &start)) {
             while (i > 0)
@@ -51,21 +51,39 @@ static void close_slots(seeder *s, uint32_t count)
         s->runner->ops->sequence_close(s->runner, i);
 }
 
-static void measure_prefill(seeder *s, uint32_t count)
+/* Time of a whole chunk of `count` tokens at `position`, from the part of it that fits the time; 0: none. */
+static double chunk_us(seeder *s, uint32_t position, uint32_t count)
 {
     step_plan plan = {.kind = STEP_PREFILL,
-                      .chunk = {.pages = s->pages, .tokens = s->tokens, .token_count = count},
-                      .deadline_us = s->clock->now_us(s->clock) + SEED_MS * 1000 / 3};
-    if (!open_slots(s, 1, count + 1))
-        return;
+                      .chunk = {.pages = s->pages, .position = position, .tokens = s->tokens, .token_count = count},
+                      .deadline_us = s->clock->now_us(s->clock) + SEED_RUN_MS * 1000};
+    if (out_of_time(s) || !open_slots(s, 1, position + count + 1))
+        return 0;
     step_result result;
     double us = run(s, &plan, &result), part = result.chunk_done ? 1 : result.chunk_part;
     uint64_t now_us = s->clock->now_us(s->clock);
-    if (!s->failed && part > 0)
-        step_model_saw_prefill(s->model, 0, count, 0, part, us);
-    if (!s->failed && !result.chunk_done && now_us >= plan.deadline_us)
+    if (!s->failed && now_us >= plan.deadline_us)
         step_model_saw_overrun(s->model, (double)(now_us - plan.deadline_us));
     close_slots(s, 1);
+    return s->failed || part <= 0 ? 0 : us / part;
+}
+
+/* Three chunks for three unknowns: a short one, a long one, and one far into a prompt. */
+static void measure_prefill(seeder *s, uint32_t limit)
+{
+    step_model *m = s->model;
+    uint32_t most = s->runner->info.max_chunk_tokens < limit / 2 ? s->runner->info.max_chunk_tokens : limit / 2;
+    uint32_t count = most < SEED_CHUNK ? most : SEED_CHUNK, few = count / 16;
+    uint32_t depth = SEED_DEPTH < limit - count - 1 ? SEED_DEPTH : limit - count - 1;
+    chunk_us(s, 0, few); /* warms up */
+    double few_us = chunk_us(s, 0, few), many_us = chunk_us(s, 0, count), deep_us = chunk_us(s, depth, count);
+    if (few_us <= 0 || many_us <= 0)
+        return;
+    double token_us = many_us > few_us ? (many_us - few_us) / (count - few) : many_us / count;
+    double fixed_us = few_us - few * token_us, least_us = 0.02 * few_us;
+    double deeper_us = (deep_us - many_us) / count / depth, barely_us = 1e-6 * token_us;
+    step_model_set_prefill(m, fixed_us > least_us ? fixed_us : least_us, token_us,
+                           deep_us > 0 && deeper_us > barely_us ? deeper_us : barely_us);
 }
 
 /* The first step warms up and is not counted. */
@@ -99,15 +117,14 @@ void step_model_seed(step_model *m, runner *r, hw_clock *clock)
     s.tokens = calloc((size_t)limit + 2, sizeof *s.tokens);
     s.pages = calloc((size_t)table + 1, sizeof *s.pages);
     s.sampled = calloc((size_t)info->max_rows + 1, sizeof *s.sampled);
-    if (s.tokens && s.pages && s.sampled && limit >= 16) {
+    if (s.tokens && s.pages && s.sampled && limit >= 64) {
         for (uint32_t i = 0; i < table; i++)
             s.pages[i] = i;
         uint32_t rows = info->max_rows < SEED_ROWS_MAX ? info->max_rows : SEED_ROWS_MAX;
         if (rows > info->max_sequences)
             rows = info->max_sequences;
-        uint32_t chunk = info->max_chunk_tokens < SEED_CHUNK ? info->max_chunk_tokens : SEED_CHUNK;
         measure_decode(&s, 1, 0);
-        measure_prefill(&s, chunk < limit - 1 ? chunk : limit - 1);
+        measure_prefill(&s, limit);
         measure_decode(&s, rows, 0);
         measure_decode(&s, 1, SEED_DEPTH < limit / 2 ? SEED_DEPTH : limit / 2);
     }

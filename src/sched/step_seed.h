@@ -8,7 +8,7 @@
 #include "sched/runner.h"
 #include "sched/step_model.h"
 
-enum { SEED_MS = 120 };
+enum { SEED_MS = 150 };
 
 void step_model_seed(step_model *m, runner *r, hw_clock *clock); /* on failure m keeps what it has */
 

@@ -109,7 +109,8 @@ static status check_row(sim_runner *s, const decode_row *row, error *err)
     if (row->seq >= s->config.max_sequences || !s->sequences[row->seq].open)
         return error_set(err, ERR_INVALID, "plan: decode row of sequence %u, which is not open", row->seq);
     const sim_sequence *sequence = &s->sequences[row->seq];
-    if (row->position != sequence->kv_count || row->position < sequence->start.prompt_count)
+    bool in_place = row->position == sequence->kv_count && row->position >= sequence->start.prompt_count;
+    if (!in_place && !sequence->start.measuring)
         return error_set(err, ERR_INVALID, "plan: decode row at %u, sequence %u holds %u tokens", row->position,
                          row->seq, sequence->kv_count);
     return check_span(s, row->pages, row->position, 1, err);
@@ -131,7 +132,7 @@ static status check_chunk(sim_runner *s, const prefill_chunk *chunk, error *err)
                    ? OK
                    : error_set(err, ERR_INVALID, "plan: the chunk of sequence %u changed while it was open",
                                chunk->seq);
-    if (chunk->position != sequence->kv_count || chunk->token_count == 0 ||
+    if ((chunk->position != sequence->kv_count && !sequence->start.measuring) || chunk->token_count == 0 ||
         chunk->token_count > s->config.max_chunk_tokens || chunk->chunk_slot >= s->base.info.max_open_chunks)
         return error_set(err, ERR_INVALID, "plan: chunk of %u tokens at %u in slot %u, sequence %u holds %u tokens",
                          chunk->token_count, chunk->position, chunk->chunk_slot, chunk->seq, sequence->kv_count);

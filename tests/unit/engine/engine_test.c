@@ -41,13 +41,14 @@ static void the_same_request_says_the_same_alone_and_in_a_crowd(void **state)
 {
     (void)state;
     int32_t alone[100];
-    for (int crowd = 0; crowd < 8; crowd++) {
+    static const char *const policies[] = {"prefill-first", "decode-first", "chunked", "gate", "cadence"};
+    for (int crowd = 0; crowd < 20; crowd++) {
         fixture f;
-        engine_config config = {.policy = crowd % 2 ? "chunked" : "prefill-first",
-                                .schedule.chunk_tokens = (uint32_t[]){0, 17, 64, 5}[crowd / 2]};
-        fixture_open(&f, (sim_config){.max_rows = 3, .page_tokens = crowd > 4 ? 16 : 7}, config);
+        engine_config config = {.policy = policies[crowd % 5],
+                                .schedule.chunk_tokens = (uint32_t[]){0, 17, 64, 5}[crowd / 5]};
+        fixture_open(&f, (sim_config){.max_rows = 3, .page_tokens = crowd > 9 ? 16 : 7}, config);
         fixture_submit(&f, fixture_long_request(1, 777, 100));
-        for (int i = 0; i < crowd * 3; i++)
+        for (int i = 0; i < crowd * 2; i++)
             fixture_submit(&f, fixture_long_request((uint64_t)(2 + i), (uint32_t)(50 + i * 31), (uint32_t)(20 + i)));
         fixture_run(&f);
         assert_int_equal(f.ledger[1].count, 100);

@@ -123,6 +123,10 @@ static void a_request_says_the_same_however_it_is_scheduled(void **state)
     run_all(r, (engine_config){.policy = "prefill-first", .schedule.chunk_tokens = 33}, 1, false);
     run_all(r, (engine_config){.policy = "chunked", .schedule.chunk_tokens = 50}, 2, false);
     run_all(r, (engine_config){.policy = "chunked"}, 3, false);
+    run_all(r, (engine_config){.policy = "gate", .schedule.chunk_tokens = 77, .schedule.window_us = 20000}, 4, false);
+    run_all(r, (engine_config){.policy = "cadence"}, 5, false);
+    run_all(r, (engine_config){.policy = "cadence", .schedule.gap_us = 1000000, .schedule.document_tokens = 20}, 6,
+            false);
     r->info.page_count = 28; /* 28 to start with, 30 and more at the end */
     engine_snapshot s = run_all(r, (engine_config){.policy = "chunked"}, 0, false);
     print_message("few pages: %llu preemptions\n", (unsigned long long)s.preemptions);

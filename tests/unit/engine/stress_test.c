@@ -109,6 +109,20 @@ static void cancels_leak_no_page_chunked(void **state)
     stress("chunked", 100, 2000, 4);
 }
 
+static void cancels_leak_no_page_gate(void **state)
+{
+    (void)state;
+    stress("gate", 4000, 2000, 5);
+    stress("gate", 100, 2000, 6);
+}
+
+static void cancels_leak_no_page_cadence(void **state)
+{
+    (void)state;
+    stress("cadence", 4000, 4000, 7);
+    stress("cadence", 100, 4000, 8);
+}
+
 /* What each request says, when nobody cancels: with arrivals that make chunks yield, few pages and any policy. */
 static void what_is_said_depends_on_the_request_alone(void **state)
 {
@@ -196,6 +210,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cancels_leak_no_page_prefill_first),
         cmocka_unit_test(cancels_leak_no_page_chunked),
+        cmocka_unit_test(cancels_leak_no_page_gate),
+        cmocka_unit_test(cancels_leak_no_page_cadence),
         cmocka_unit_test(what_is_said_depends_on_the_request_alone),
         cmocka_unit_test(nobody_starves),
         cmocka_unit_test(a_stalled_consumer_stops_streams_and_nothing_grows),

@@ -123,6 +123,7 @@ static void threads_share_only_the_two_queues(void **state)
     (void)state;
     run_hall("prefill-first");
     run_hall("chunked");
+    run_hall("cadence");
 }
 
 static void destroy_stops_a_running_engine(void **state)
