@@ -257,8 +257,8 @@ def test_assets_are_kept_and_asked_for_again(sim):
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
     assert page.headers["x-content-type-options"] == "nosniff"
-    for name in ("style.css", "app.js", "api.js", "chat.js", "curves.js", "draw.js", "record.js", "streams.js", "words.js",
-                 "logo.svg"):
+    scripts = ("app.js", "api.js", "chat.js", "curves.js", "draw.js", "record.js", "streams.js", "words.js")
+    for name in (*scripts, "style.css", "logo.svg"):
         answer = sim.http.get("/dashboard/" + name)
         assert answer.status_code == 200 and answer.content, name
         again = sim.http.get("/dashboard/" + name, headers={"If-None-Match": answer.headers["etag"]})

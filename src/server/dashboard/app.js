@@ -77,7 +77,7 @@ function showTenants() {
     stack.children[1].style.width = (t.waiting / most) * 100 + "%";
     const requests = make("td", {}, `${t.running} + ${t.waiting}`, stack);
     return make("tr", {},
-      make("th", { scope: "row" }, t.name, make("span", { className: "what", text: "" })), requests,
+      make("th", { scope: "row", text: t.name }), requests,
       make("td", { className: "num", text: rates ? percent(rates.device[i] || 0) : "–" }),
       make("td", { className: "num", text: t.input_output_1h ? count(t.input_output_1h) + " : 1" : "–" }),
       make("td", { className: "num", text: String(t.refused) }));
@@ -134,8 +134,8 @@ function showStepsTable() {
     const steps = record.steps.filter((s) => s.kind === kind && s.end >= since);
     const times = steps.map((s) => s.end - s.start), total = times.reduce((a, b) => a + b, 0);
     const off = steps.filter((s) => s.predicted).map((s) => Math.abs(s.end - s.start - s.predicted) / s.predicted);
-    const cells = [count(steps.length), percent(total / WINDOW_US), ms(middle(times)),
-      ms(times.reduce((a, b) => Math.max(a, b), NaN) || Math.max(...times)), percent(middle(off))];
+    const longest = times.reduce((a, b) => Math.max(a, b), -Infinity);
+    const cells = [count(steps.length), percent(total / WINDOW_US), ms(middle(times)), ms(longest), percent(middle(off))];
     return make("tr", {}, make("th", { scope: "row", text: name }),
       ...cells.map((text) => make("td", { className: "num", text })));
   });
@@ -186,7 +186,7 @@ async function stateLoop() {
         showTenants();
         showRoof();
         showMemory();
-        put($("clock"), record.lost ? count(record.lost) + " records came too fast for this page" : "");
+        put($("clock"), record.lost ? " · " + count(record.lost) + " records came too fast for this page" : "");
       } catch (problem) {
         failed(problem);
       }

@@ -149,14 +149,14 @@ export function drawStrip(canvas, gaps, bound) {
   pen.stroke();
   const tallest = new Map(); // one line for each pixel: the longest gap there
   for (const t of gaps) {
-    const column = Math.round(x(t.at) * 2) / 2;
+    const column = Math.round(x(t.at));
     const before = tallest.get(column);
     if (!before || t.gap > before.gap) tallest.set(column, t);
   }
   for (const [column, t] of tallest) {
     pen.fillStyle = t.late ? colours.late : colours.decode;
     const high = Math.max(1.5, floor - y(t.gap));
-    pen.fillRect(column - 0.6, floor - high, t.late ? 1.8 : 1.2, high);
+    pen.fillRect(column - 1, floor - high, t.late ? 2 : 1, high);
   }
   if (bound) {
     pen.strokeStyle = colours.muted;

@@ -50,10 +50,10 @@ function fill(row, entry, tenants) {
   drawStrip(row.strip, gaps, bound);
 }
 
-// Live ones first, by age; then those that ended in the last half minute, the newest first.
+// Live ones first, interactive before batch, by age; then those that ended in the last half minute, the newest first.
 function entries(state) {
   const found = [], known = new Set();
-  for (const live of [...state.streams].sort((a, b) => a.id - b.id)) {
+  for (const live of [...state.streams].sort((a, b) => (a.class < b.class) - (a.class > b.class) || a.id - b.id)) {
     found.push({ id: live.id, live, s: record.streams.get(live.id) });
     known.add(live.id);
   }
