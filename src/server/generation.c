@@ -100,15 +100,19 @@ static uint64_t gap_bound_us(const exchange *x, const request *r)
     return now.gap_us;
 }
 
-/* What was admitted and has come too late after all. */
-static bool refuse_submit(exchange *x, status code, const char *text)
+/* Admitted, and there is no room after all: admission is asked again, for the reason. */
+static bool refuse_submit(exchange *x, const request *r, status code, const char *text)
 {
-    if (code != ERR_BUSY && code != ERR_CANCELLED)
+    admission_ask ask = {
+        .tenant = r->tenant, .klass = CLASS_BATCH, .prompt_tokens = r->prompt_count, .max_tokens = r->max_tokens};
+    if (code != ERR_BUSY)
         return api_fail(&x->error, 400, NULL, "%s", text);
+    if (!server_admit(x->server, &ask, &x->error))
+        return false;
     x->error.dropped = true;
-    x->error.code = code == ERR_BUSY ? "queue_full" : "draining";
-    x->error.retry_after = code == ERR_BUSY ? 1 : 10;
-    return api_fail(&x->error, code == ERR_BUSY ? 429 : 503, NULL, "%s", text);
+    x->error.code = "queue_full";
+    x->error.retry_after = 1;
+    return api_fail(&x->error, 429, NULL, "%s", text);
 }
 
 static bool submit_one(exchange *x, uint32_t index)
@@ -127,8 +131,9 @@ static bool submit_one(exchange *x, uint32_t index)
     uint32_t max_tokens = r->max_tokens;
     status code = engine_submit(x->model->engine, r, &err);
     if (code) {
+        refuse_submit(x, r, code, err.text);
         free_request(r);
-        return refuse_submit(x, code, err.text);
+        return false;
     }
     histogram_observe(server_measures_of(x->server)->serving.request_max_tokens, max_tokens);
     x->live++;
