@@ -27,7 +27,7 @@ struct sampler {
     float *raw;         /* vocab: logits before bias and penalties; NULL without logprobs */
 };
 
-enum { WEIGHT_BLOCK = 256, LANES = 16 };
+enum { WEIGHT_BLOCK = 256, LANES = 16, ARGMAX_BLOCK = 2048 };
 static const float exponent_floor = -80.0f; /* smaller weights are 0 */
 
 static bool has_penalties(const sampling_params *p)
@@ -125,10 +125,19 @@ static float highest(const float *logits, uint32_t count)
     return best;
 }
 
+/* The first of the highest: only a block that beats all before it is looked at twice. */
 static int32_t argmax(const float *logits, uint32_t count)
 {
-    float best = highest(logits, count);
-    for (uint32_t i = 0; i < count; i++)
+    float best = -INFINITY;
+    uint32_t block = 0;
+    for (uint32_t i = 0; i < count; i += ARGMAX_BLOCK) {
+        float most = highest(logits + i, count - i < ARGMAX_BLOCK ? count - i : ARGMAX_BLOCK);
+        if (most > best) {
+            best = most;
+            block = i;
+        }
+    }
+    for (uint32_t i = block; i < count; i++)
         if (logits[i] == best)
             return (int32_t)i;
     return 0; /* all NaN */

@@ -94,6 +94,7 @@ static attend_work *load_work(const wave *w, const plan *p, uint32_t kv_head, ui
     work->window = a->window;
     work->scale = a->scale;
     work->softcap = a->softcap;
+    memset(work->ahead, 0, sizeof(work->ahead));
     work->part = state_at((float *)(scratch + round_up(sizeof(attend_work))), ATTEND_ROWS);
     work->scratch = scratch + round_up(sizeof(attend_work)) + state_bytes(dim);
     for (uint32_t r = 0; r < count; r++) {
@@ -126,6 +127,29 @@ static void finish_rows(const wave *w, const plan *p, uint32_t kv_head, uint32_t
     }
 }
 
+static const plan *plan_of(const wave *w, uint32_t tile)
+{
+    uint32_t low = 0, high = w->plan_count; /* the last plan that starts at or before `tile` */
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        *(w->plans[middle].first_tile <= tile ? &low : &high) = middle;
+    }
+    return &w->plans[low];
+}
+
+/* The first blocks of the tile that this thread will claim after `tile`, as far as one can tell. */
+static void look_ahead(const wave *w, uint32_t tile, attend_work *work)
+{
+    const kv_cache *cache = w->a->cache;
+    uint32_t next = tile + pool_threads(w->pool);
+    const plan *p = next < w->tile_count ? plan_of(w, next) : NULL;
+    if (!p || p->splits || p->rows > p->group_rows || p->segment->position >= ATTEND_SPLIT)
+        return;
+    const uint8_t *blocks = kv_cache_blocks(cache, w->a->layer, (next - p->first_tile) % cache->config.kv_heads);
+    for (uint32_t i = 0; i < ATTEND_TILE / KV_PAGE_TOKENS && i * KV_PAGE_TOKENS <= p->segment->position; i++)
+        work->ahead[i] = blocks + (size_t)p->segment->pages[i] * cache->page_bytes;
+}
+
 static void run_whole(const wave *w, const plan *p, uint32_t index, uint32_t worker)
 {
     uint32_t kv_heads = w->a->cache->config.kv_heads, dim = w->a->cache->config.head_dim;
@@ -133,6 +157,7 @@ static void run_whole(const wave *w, const plan *p, uint32_t index, uint32_t wor
     uint32_t start = (groups - 1 - index / kv_heads) * p->group_rows, kv_head = index % kv_heads; /* long ones first */
     uint32_t count = p->rows - start < p->group_rows ? p->rows - start : p->group_rows;
     attend_work *work = load_work(w, p, kv_head, start, count, worker, 0);
+    look_ahead(w, p->first_tile + index, work);
     attend_state total = state_at(pool_scratch(w->pool, worker), ATTEND_ROWS);
     clear_state(total, count, dim);
     uint32_t last = work->position[count - 1] / ATTEND_SPLIT;
@@ -177,12 +202,7 @@ static void run_split(const wave *w, const plan *p, uint32_t index, uint32_t wor
 static void run_tile(void *ctx, uint32_t index, uint32_t worker)
 {
     const wave *w = ctx;
-    uint32_t low = 0, high = w->plan_count; /* the last plan that starts at or before `index` */
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        *(w->plans[middle].first_tile <= index ? &low : &high) = middle;
-    }
-    const plan *p = &w->plans[low];
+    const plan *p = plan_of(w, index);
     if (p->splits)
         run_split(w, p, index - p->first_tile, worker);
     else

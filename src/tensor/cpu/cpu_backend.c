@@ -42,11 +42,27 @@ static void upload(backend *self, buffer *b, size_t offset, const float *src, si
     memcpy(b->data + offset, src, floats * sizeof(float));
 }
 
+enum { COPY_FLOATS = 64 << 10 }; /* of one tile of a large download */
+
+typedef struct {
+    float *to;
+    const float *from;
+    size_t floats;
+} copy_job;
+
+static void copy_tile(void *ctx, uint32_t index, uint32_t worker)
+{
+    (void)worker;
+    const copy_job *job = ctx;
+    size_t at = (size_t)index * COPY_FLOATS, left = job->floats - at;
+    memcpy(job->to + at, job->from + at, (left < COPY_FLOATS ? left : COPY_FLOATS) * sizeof(float));
+}
+
 static void download(backend *self, const buffer *b, size_t offset, float *dst, size_t floats)
 {
-    (void)self;
     assert(offset <= b->floats && floats <= b->floats - offset);
-    memcpy(dst, b->data + offset, floats * sizeof(float));
+    copy_job job = {dst, b->data + offset, floats};
+    pool_run(cpu_backend_of(self)->pool, copy_tile, &job, (uint32_t)((floats + COPY_FLOATS - 1) / COPY_FLOATS));
 }
 
 static status weight_create(backend *self, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,

@@ -6,7 +6,11 @@
 
 #include <stdlib.h>
 
-enum { WRITE_ROWS = 32 }; /* rows of one tile */
+enum {
+    WRITE_ROWS = 32,      /* rows of one tile */
+    TILES_PER_THREAD = 2, /* of few rows */
+    ALONE_HEADS = 8,      /* heads of all rows that the caller writes alone */
+};
 
 size_t cpu_kv_page_bytes(const kv_cache_config *config)
 {
@@ -68,34 +72,64 @@ void cpu_kv_destroy(backend *self, kv_cache *cache)
 typedef struct {
     const float_kernels *kernels;
     const kv_write_args *a;
-    const kv_segment *segment;
+    uint32_t rows, tile_rows; /* of all segments, numbered through; of one tile */
 } write_job;
+
+/* The lines of a block that one token's K and V go to: written one by one they would be waited for one by one. */
+static void prefetch_token(const uint8_t *block, uint32_t slot, uint32_t dim)
+{
+    const uint8_t *k = block + (size_t)slot / KV_GROUP * KV_GROUP * dim * 2;
+    const uint8_t *v = block + kv_block_v(dim) + (size_t)slot * dim * 2;
+    for (size_t at = 0; at < (size_t)KV_GROUP * dim * 2; at += 64)
+        __builtin_prefetch(k + at, 1);
+    for (size_t at = 0; at < (size_t)dim * 2; at += 64)
+        __builtin_prefetch(v + at, 1);
+}
+
+static void write_row(const write_job *job, const kv_segment *s, uint32_t i)
+{
+    const kv_cache *cache = job->a->cache;
+    uint32_t dim = cache->config.head_dim, heads = cache->config.kv_heads, position = s->position + i;
+    uint32_t slot = position % KV_PAGE_TOKENS;
+    size_t page = (size_t)s->pages[position / KV_PAGE_TOKENS] * cache->page_bytes;
+    const float *k = view_row(job->a->k, s->row_start + i), *v = view_row(job->a->v, s->row_start + i);
+    uint8_t *block = kv_cache_blocks(cache, job->a->layer, 0) + page;
+    if (i == 0) /* later rows mostly find the lines of the row before */
+        prefetch_token(block, slot, dim);
+    for (uint32_t h = 0; h < heads; h++, block += cache->block_bytes) {
+        if (i == 0 && h + 1 < heads)
+            prefetch_token(block + cache->block_bytes, slot, dim);
+        job->kernels->kv_write(block, slot, dim, k + (size_t)h * dim, v + (size_t)h * dim);
+    }
+}
 
 static void write_tile(void *ctx, uint32_t index, uint32_t worker)
 {
     (void)worker;
     const write_job *job = ctx;
-    const kv_segment *s = job->segment;
-    const kv_cache *cache = job->a->cache;
-    uint32_t dim = cache->config.head_dim, end = (index + 1) * WRITE_ROWS;
-    for (uint32_t i = index * WRITE_ROWS; i < s->row_count && i < end; i++) {
-        uint32_t position = s->position + i;
-        size_t page = (size_t)s->pages[position / KV_PAGE_TOKENS] * cache->page_bytes;
-        const float *k = view_row(job->a->k, s->row_start + i), *v = view_row(job->a->v, s->row_start + i);
-        for (uint32_t h = 0; h < cache->config.kv_heads; h++)
-            job->kernels->kv_write(kv_cache_blocks(cache, job->a->layer, h) + page, position % KV_PAGE_TOKENS, dim,
-                                   k + (size_t)h * dim, v + (size_t)h * dim);
+    const kv_segment *s = job->a->segments;
+    uint32_t row = index * job->tile_rows, left = job->rows - row < job->tile_rows ? job->rows - row : job->tile_rows;
+    while (row >= s->row_count)
+        row -= s++->row_count;
+    for (; left; left--) {
+        write_row(job, s, row);
+        for (row++; left > 1 && row >= s->row_count; s++)
+            row -= s->row_count;
     }
 }
 
 void cpu_kv_write(backend *self, const kv_write_args *a)
 {
-    for (uint32_t i = 0; i < a->segment_count; i++) {
-        write_job job = {.kernels = a->cache->kernels, .a = a, .segment = &a->segments[i]};
-        uint32_t tiles = (a->segments[i].row_count + WRITE_ROWS - 1) / WRITE_ROWS;
-        if (tiles == 1)
-            write_tile(&job, 0, 0);
-        else if (tiles)
-            pool_run(cpu_backend_of(self)->pool, write_tile, &job, tiles);
-    }
+    pool *pool = cpu_backend_of(self)->pool;
+    write_job job = {.kernels = a->cache->kernels, .a = a};
+    for (uint32_t i = 0; i < a->segment_count; i++)
+        job.rows += a->segments[i].row_count;
+    uint32_t tiles = TILES_PER_THREAD * pool_threads(pool), share = (job.rows + tiles - 1) / tiles;
+    /* Neighbouring tokens share lines: only those of different sequences are worth two threads. */
+    job.tile_rows = share < WRITE_ROWS && a->segment_count >= tiles ? share : WRITE_ROWS;
+    if (job.rows * a->cache->config.kv_heads <= ALONE_HEADS)
+        for (uint32_t i = 0; job.tile_rows && i * job.tile_rows < job.rows; i++)
+            write_tile(&job, i, 0);
+    else
+        pool_run(pool, write_tile, &job, (job.rows + job.tile_rows - 1) / job.tile_rows);
 }

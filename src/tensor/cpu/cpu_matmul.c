@@ -122,6 +122,8 @@ static void plan_units(matmul_job *job)
         widest = job->packings[i].tile_bytes > widest ? job->packings[i].tile_bytes : widest;
     job->tiles = (job->rows + TILE_ROWS - 1) / TILE_ROWS;
     job->tile_rows = (job->rows + job->tiles - 1) / job->tiles;
+    if (job->rows <= job->backend->kernels.matmul->wide_rows)
+        job->tile_rows = (job->tile_rows + TILE_ROWS_STEP - 1) / TILE_ROWS_STEP * TILE_ROWS_STEP;
     size_t fit = BAND_BYTES / widest;
     job->band_tiles = fit < 1 ? 1 : fit > job->tiles ? job->tiles : (uint32_t)fit;
     uint32_t band_rows = job->band_tiles * job->tile_rows < job->rows ? job->band_tiles * job->tile_rows : job->rows;
@@ -208,7 +210,14 @@ static void run_panel(const matmul_job *job, const band_work *work, void *scratc
     const weight *w = work->target->w;
     uint32_t last_row = work->tile_end * job->tile_rows < job->rows ? work->tile_end * job->tile_rows : job->rows;
     uint32_t band_rows = last_row - work->tile_start * job->tile_rows;
+    const uint8_t *tiles_at = work->packing->tiles + work->tile_start * work->packing->tile_bytes;
     bool fused = w->format && band_rows <= k->fused_rows;
+    if (w->format && !fused && band_rows <= k->wide_rows) {
+        tile_run run = {tiles_at, work->packing->tile_bytes, job->tile_rows, band_rows};
+        panel_out to = output_of(job, work, work->tile_start);
+        k->dot_wide(w, work->panel, &run, &to);
+        return;
+    }
     panel unpacked = panel_in(scratch, job->cols);
     size_t tiles = work->tile_end - work->tile_start, share = tiles < AHEAD_TILES ? tiles : AHEAD_TILES;
     unpacked.ahead =
@@ -217,7 +226,7 @@ static void run_panel(const matmul_job *job, const band_work *work, void *scratc
     if (w->format && !fused)
         k->unpack(w, work->panel, &unpacked);
     for (uint32_t tile = work->tile_start; tile < work->tile_end; tile++) {
-        const uint8_t *x = work->packing->tiles + tile * work->packing->tile_bytes;
+        const uint8_t *x = tiles_at + (tile - work->tile_start) * work->packing->tile_bytes;
         uint32_t left = last_row - tile * job->tile_rows, rows = left < job->tile_rows ? left : job->tile_rows;
         panel_out to = output_of(job, work, tile);
         if (tile - work->tile_start == share)

@@ -46,6 +46,9 @@ typedef struct {
     uint32_t head_dim, rows;
     uint32_t window; /* 0: all */
     float scale, softcap;
+    /* Blocks that this thread will probably read next, or NULL: worth asking the memory for where no page of this
+     * sequence follows. */
+    const uint8_t *ahead[ATTEND_TILE / KV_PAGE_TOKENS];
     const float *q[ATTEND_ROWS];
     uint32_t position[ATTEND_ROWS];
     attend_state part; /* what attend_split writes */

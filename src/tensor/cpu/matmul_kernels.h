@@ -56,6 +56,14 @@ typedef struct {
     bool add;
 } panel_out;
 
+/* Rows of several tiles, one behind the other: row r is row r % tile_rows of tile r / tile_rows. */
+typedef struct {
+    const uint8_t *tiles;
+    size_t tile_bytes;
+    uint32_t tile_rows, rows;
+} tile_run;
+enum { TILE_ROWS_STEP = 4 }; /* dot_wide likes tiles of a multiple of it */
+
 typedef struct matmul_kernels {
     /* Packs `rows` (1..TILE_ROWS) rows of x, `stride` floats apart, into a tile. cols is a multiple of 32. */
     void (*quantize)(const float *x, size_t stride, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile);
@@ -65,6 +73,9 @@ typedef struct matmul_kernels {
     /* Tile times packed panel, rows 1..fused_rows: same bits as unpack + dot, each packed byte read once. */
     void (*dot_packed)(const weight *w, uint32_t index, const uint8_t *tile, uint32_t rows, const panel_out *to);
     uint32_t fused_rows; /* 0: dot_packed is NULL */
+    /* The same for a decode batch, up to wide_rows rows in any number of tiles. */
+    void (*dot_wide)(const weight *w, uint32_t index, const tile_run *run, const panel_out *to);
+    uint32_t wide_rows; /* 0: dot_wide is NULL */
     /* The same for F32, F16 and BF16 weights; `tile` is a float tile. */
     void (*dot_float)(const weight *w, uint32_t index, const float *tile, uint32_t rows, const panel_out *to);
     /* Reads every byte with the widest loads there are (a bandwidth measurement); the result is a checksum. */

@@ -53,6 +53,26 @@ static void greedy_is_exactly_argmax_with_the_lowest_id_on_ties(void **state)
     assert_int_equal(draw_once(&greedy, NULL, 0, 0, logits).token, 7);
 }
 
+static void greedy_finds_the_first_best_anywhere_in_a_large_vocabulary(void **state)
+{
+    (void)state;
+    enum { LARGE = 5003 };
+    static const int32_t places[] = {0, 1, 2047, 2048, 2049, 4095, 4096, LARGE - 1};
+    static float logits[LARGE];
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        sampler *s;
+        sampled_token out = {0};
+        for (int k = 0; k < LARGE; k++)
+            logits[k] = k % 3 ? -INFINITY : k >= places[i] ? 2.0f : 1.0f; /* ties in every later block */
+        logits[places[i]] = 2.0f;
+        logits[LARGE / 2] = places[i] == LARGE / 2 ? 2.0f : NAN;
+        assert_int_equal(sampler_create(&s, &greedy, LARGE, NULL, 0, 0), OK);
+        sampler_draw(s, logits, &out);
+        assert_int_equal(out.token, places[i]);
+        sampler_destroy(s);
+    }
+}
+
 static void a_draw_depends_on_seed_and_index_only(void **state)
 {
     (void)state;
@@ -207,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_is_exactly_argmax_with_the_lowest_id_on_ties),
+        cmocka_unit_test(greedy_finds_the_first_best_anywhere_in_a_large_vocabulary),
         cmocka_unit_test(a_draw_depends_on_seed_and_index_only),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(filters_keep_what_they_name),

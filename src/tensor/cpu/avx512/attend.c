@@ -190,27 +190,39 @@ static void fix_keys(room m, const uint8_t *block, const uint8_t *next, uint32_t
     }
 }
 
-/* A page's values into rows [start / 2, start / 2 + 16) of the tile. */
-static void fix_values(room m, const uint8_t *block, const uint8_t *next, uint32_t dim, uint32_t start)
+/* A page's values into rows [start / 2, start / 2 + 16) of the tile; `both`: tokens 16 to 31 are there too, else
+ * zeros. */
+INLINE void fix_values(bool both, room m, const uint8_t *block, const uint8_t *next, uint32_t dim, uint32_t start)
 {
     const uint16_t *v_next = (const uint16_t *)(next + kv_block_v(dim));
     const uint16_t *v = (const uint16_t *)(block + kv_block_v(dim));
     float inverse[KV_PAGE_TOKENS];
-    for (uint32_t half = 0; half < KV_PAGE_TOKENS; half += VEC_WIDTH) {
+    for (uint32_t half = 0; half < (both ? KV_PAGE_TOKENS : KV_GROUP); half += KV_GROUP) {
         __m512i e = load_exponents((const int8_t *)block + kv_block_exponents(dim) + KV_PAGE_TOKENS + half);
         vec_store(inverse + half, power_of_two(_mm512_sub_epi32(_mm512_setzero_si512(), e)));
         vec_store(m.v_inverse + start + half, vec_load(inverse + half));
         vec_store(m.v_log + start + half, _mm512_cvtepi32_ps(e));
     }
     for (uint32_t t = 0; t < KV_GROUP; t++) {
-        vec even = vec_all(inverse[t]), odd = vec_all(inverse[t + KV_GROUP]);
+        vec even = vec_all(inverse[t]), odd = vec_all(both ? inverse[t + KV_GROUP] : 0);
         int16_t *out = m.v + (start / 2 + t) * 2 * dim;
         for (uint32_t c = 0; c < dim; c += VEC_WIDTH) {
-            _mm512_store_si512(out + 2 * c,
-                               pair16(fixed16(v + t * dim + c, even), fixed16(v + (t + KV_GROUP) * dim + c, odd)));
+            __m512i first = fixed16(v + t * dim + c, even);
+            __m512i pair = both ? pair16(first, fixed16(v + (t + KV_GROUP) * dim + c, odd))
+                                : _mm512_maskz_mov_epi16(0x55555555u, first);
+            _mm512_store_si512(out + 2 * c, pair);
             _mm_prefetch((const char *)(v_next + 2 * (t * dim + c)), _MM_HINT_T1);
         }
     }
+}
+
+/* Sixteen lanes of the tile that nobody sees: their integers may be anything, since their weights are zero, but no
+ * float may be. */
+static void clear_lanes(room m, uint32_t group)
+{
+    vec_store(m.k_scale + group, vec_all(0));
+    vec_store(m.v_log + group, vec_all(0));
+    vec_store(m.v_inverse + group, vec_all(0));
 }
 
 /* Positions [base + start, base + start + KV_PAGE_TOKENS), while the same page of the next tile is on its way to L2.
@@ -221,19 +233,21 @@ static void fix_page(const attend_work *w, uint32_t base, uint32_t start, uint32
     uint32_t dim = w->head_dim, after = base + start + ATTEND_TILE;
     if (base + start < seen) {
         const uint8_t *block = w->blocks + (size_t)w->pages[(base + start) / KV_PAGE_TOKENS] * w->page_bytes;
+        const uint8_t *ahead = w->ahead[start / KV_PAGE_TOKENS], *other = ahead ? ahead : block;
         const uint8_t *next =
-            after < seen ? w->blocks + (size_t)w->pages[after / KV_PAGE_TOKENS] * w->page_bytes : block;
+            after < seen ? w->blocks + (size_t)w->pages[after / KV_PAGE_TOKENS] * w->page_bytes : other;
         fix_keys(m, block, next, 0, dim, start);
-        fix_keys(m, block, next, 1, dim, start + KV_GROUP);
-        fix_values(m, block, next, dim, start);
+        if (base + start + KV_GROUP < seen) {
+            fix_keys(m, block, next, 1, dim, start + KV_GROUP);
+            fix_values(true, m, block, next, dim, start);
+        } else {
+            clear_lanes(m, start + KV_GROUP);
+            fix_values(false, m, block, next, dim, start);
+        }
         return;
     }
-    for (uint32_t c = 0; c < dim; c += 2)
-        memset(m.k + c * ATTEND_TILE + start * 2, 0, KV_PAGE_TOKENS * 2 * sizeof(int16_t));
-    memset(m.v + start * dim, 0, KV_PAGE_TOKENS * dim * sizeof(int16_t));
-    memset(m.k_scale + start, 0, KV_PAGE_TOKENS * sizeof(float));
-    memset(m.v_log + start, 0, KV_PAGE_TOKENS * sizeof(float));
-    memset(m.v_inverse + start, 0, KV_PAGE_TOKENS * sizeof(float));
+    clear_lanes(m, start);
+    clear_lanes(m, start + KV_GROUP);
 }
 
 /* Not the intrinsic: gcc 12 surrounds it with register moves, a fifth of the loop. */

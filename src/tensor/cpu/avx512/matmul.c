@@ -372,6 +372,8 @@ const matmul_kernels matmul_kernels_avx512 = {
     .dot = dot,
     .dot_packed = matmul_dot_packed_avx512,
     .fused_rows = FUSED_ROWS,
+    .dot_wide = matmul_dot_wide_avx512,
+    .wide_rows = WIDE_ROWS,
     .dot_float = dot_float,
     .read_bytes = read_bytes,
 };

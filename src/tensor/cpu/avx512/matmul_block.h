@@ -213,8 +213,9 @@ KERNEL_INLINE void store_row(__m512 acc, const panel_out *to, uint32_t r)
     _mm512_mask_storeu_ps(out, lanes, acc);
 }
 
-/* Defined in matmul_packed.c. */
-enum { FUSED_ROWS = 4 };
+/* Defined in matmul_packed.c and matmul_wide.c. */
+enum { FUSED_ROWS = 4, WIDE_ROWS = 32 };
+void matmul_dot_wide_avx512(const weight *w, uint32_t index, const tile_run *run, const panel_out *to);
 void matmul_dot_packed_avx512(const weight *w, uint32_t index, const uint8_t *tile, uint32_t rows, const panel_out *to);
 
 #endif
