@@ -231,7 +231,7 @@ def test_no_width_needs_scrolling_sideways(page, width):
     page.eval("new Promise(done => setTimeout(done, 300))")
     assert page.eval("document.documentElement.scrollWidth") <= width
     hidden = page.eval("""[...document.querySelectorAll('.tile .value, .streams canvas, #detail, #chat-send')]
-      .filter((n) => { const box = n.getBoundingClientRect(); return box.width < 20 || box.right > innerWidth; }).length""")
+      .map((n) => n.getBoundingClientRect()).filter((box) => box.width < 20 || box.right > innerWidth).length""")
     assert hidden == 0
 
 
