@@ -21,7 +21,8 @@ function newRow(id) {
 }
 
 function phaseOf(live, s) {
-  if (!live) return s.finished ? "finished" : "gone quiet";
+  if (!live) return s.finished ? "finished" : serverNow() - s.seen < 2e6 ? "just started" : "gone quiet";
+  if (!live.tokens && s?.tokens.length) return "first tokens"; // newer than the state
   if (live.phase === "reading") return `reading ${count(live.prompt_done)} of ${count(live.prompt_tokens)}`;
   if (live.phase === "waiting") return `waiting ${ms(live.age_us)} · ${count(live.prompt_tokens)} tokens`;
   return `${live.phase === "decoding" ? "" : live.phase + " · "}${count(live.tokens)} tokens out`;
@@ -36,7 +37,7 @@ function fill(row, entry, tenants) {
   const late = gaps.some((t) => t.late);
   put(row.who, `${row.id} ${tenant}${batch ? " · batch" : ""}`);
   put(row.what, phaseOf(live, s));
-  const reading = live && !live.tokens;
+  const reading = live && !live.tokens && !gaps.length;
   row.progress.hidden = !reading;
   if (reading)
     row.progress.firstChild.style.width = (live.prompt_done / Math.max(1, live.prompt_tokens)) * 100 + "%";
