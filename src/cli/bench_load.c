@@ -13,12 +13,12 @@
 #include "load/report.h"
 
 static const flag_spec load_flags[] = {
-    {"--url", "URL", "the server: any that speaks OpenAI's API", "http://127.0.0.1:8080"},
+    {"--url", "URL", "any OpenAI-compatible server", "http://127.0.0.1:8080"},
     {"--model", "NAME", "the request's model [the server's first]", NULL},
     {"--key", "KEY", "API key; also from HEADWAY_API_KEY", NULL},
     {"--doc-key", "KEY", "API key of the documents [the same]", NULL},
     {"--seed", "N", "same seed, same prompts [the clock: fresh ones]", NULL},
-    {"--scale", "X", "multiplies prompt lengths [1, less to fit]", NULL},
+    {"--scale", "X", "times the prompt lengths [1, or what fits]", NULL},
     {"--duration", "S", "seconds [30; mixed about 60]", NULL},
     {"--requests", "N", "ends after N (mixed: of documents)", NULL},
     {"--agents", "N", "agent sessions at once", "2"},
@@ -71,7 +71,7 @@ typedef struct {
     canary_report canary;
     uint64_t unix_seconds;
     bool tty;
-    uint64_t last_line_s;
+    uint64_t last_line;
 } load_bench;
 
 static int index_of(const char *name)
@@ -197,9 +197,10 @@ static void show_progress(void *context, const load_progress_now *now)
 {
     load_bench *b = context;
     uint64_t second = now->elapsed_us / 1000000;
-    if (!b->tty && b->last_line_s != UINT64_MAX && second / PLAIN_LINE_S == b->last_line_s / PLAIN_LINE_S)
+    uint64_t line = now->phase_index * 1000000ull + second / PLAIN_LINE_S; /* of plain output: one in PLAIN_LINE_S */
+    if (!b->tty && line == b->last_line)
         return;
-    b->last_line_s = second;
+    b->last_line = line;
     fprintf(stderr, "%s[%u/%u] %s %llu s: %u running, %u done, %u refused, %u failed, %llu tokens%s",
             b->tty ? "\r\033[K" : "", now->phase_index + 1, b->plan.phase_count, now->phase->name,
             (unsigned long long)second, now->running, now->done, now->refused, now->failed,
@@ -221,7 +222,7 @@ static status run(load_bench *b, error *err)
     status st = canary_start(&watch, err);
     if (st)
         return st;
-    b->last_line_s = UINT64_MAX;
+    b->last_line = UINT64_MAX;
     st = replay_run(&config, &b->samples, b->spans, err);
     b->canary = canary_stop(watch);
     if (b->tty)

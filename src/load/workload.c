@@ -10,7 +10,8 @@ typedef struct {
 } range;
 
 static const range agent_turns = {4, 8}, agent_task = {100, 240}, agent_result = {80, 400}, agent_answer = {40, 120};
-static const range agent_think_ms = {150, 1500}, document_prompt = {3600, 4400}, document_answer = {48, 48};
+static const range agent_start_ms = {0, 400}, agent_think_ms = {150, 1500}; /* before the first turn, before others */
+static const range document_prompt = {3600, 4400}, document_answer = {48, 48};
 enum { AGENT_SHARED = 1200, PROMPT_MIN = 8, DEFAULT_AGENTS = 2, DEFAULT_WORKERS = 3 };
 enum { MIXED_DOCUMENTS = 9 };
 static const double default_duration_s = 30, mixed_s = 60;
@@ -46,7 +47,7 @@ static void agent_session(const workload *w, rng *r, load_session *out)
     for (uint32_t i = 0; i < out->turn_count; i++)
         out->turns[i] = (load_turn){.prompt_tokens = scaled(w, draw(r, i ? agent_result : agent_task)),
                                     .output_tokens = draw(r, agent_answer),
-                                    .think_us = draw(r, agent_think_ms) * 1000ull};
+                                    .think_us = draw(r, i ? agent_think_ms : agent_start_ms) * 1000ull};
 }
 
 void workload_session(const workload *w, load_role role, uint32_t index, load_session *out)
