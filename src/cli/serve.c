@@ -170,11 +170,19 @@ static status open_sim(serve *s, const char *spec, error *err)
     return OK;
 }
 
+/* SIGHUP means "read the config again", also to a service without one; a terminal that closes still ends a server that
+ * was started in it by hand. */
+static bool keeps_at_hangup(const serve *s)
+{
+    return tenants_from_file(s->tenants) || !isatty(0);
+}
+
 static status open_server(serve *s, error *err)
 {
     server_config config = {.host = flag_text(&s->flags, "--host"),
                             .port = (int)serve_flags_number(&s->flags, "--port"),
                             .tenants = s->tenants,
+                            .keep_at_hangup = keeps_at_hangup(s),
                             .curves_path = s->curves};
     serve_flags_curves(&s->flags, s->curves, sizeof s->curves);
     if (strcmp(config.host, "localhost") == 0)
@@ -251,8 +259,8 @@ int serve_main(int argc, char **argv)
         st = serve_flags_open_tenants(&s.tenants, &s.flags, &err);
     if (st) /* a file that cannot be used counts as a wrong flag */
         return command_fail(&serve_spec, &err, 2);
-    if (tenants_from_file(s.tenants))
-        signal(SIGHUP, SIG_IGN); /* until the server takes it: asked to read again, not to end */
+    if (keeps_at_hangup(&s))
+        signal(SIGHUP, SIG_IGN); /* until the server takes it */
     const char *kind = flag_text(&s.flags, "--runner");
     if ((st = open_server(&s, &err)) == OK)
         st = strcmp(kind, "model") == 0 ? open_model_file(&s, &err) : open_sim(&s, kind, &err);

@@ -597,7 +597,9 @@ static void on_hangup(uv_signal_t *handle, int number)
     server *s = handle->data;
     error err = {""};
     (void)number;
-    if (tenants_reload(s->tenants, take_tenants, s, &err)) {
+    if (!tenants_from_file(s->tenants)) {
+        log_info("SIGHUP: there is no config file to read again");
+    } else if (tenants_reload(s->tenants, take_tenants, s, &err)) {
         log_error("the config stays as it was: %s", err.text);
     } else {
         measures_tenants(&s->measures, s->model.engine, tenants_table(s->tenants), clock_now_us());
@@ -679,7 +681,7 @@ status server_run(server *s, const server_model *model, error *err)
     uv_timer_start(&s->timer, on_timer, 500, 500);
     uv_signal_start(&s->terminate, on_terminate, SIGTERM);
     uv_signal_start(&s->interrupt, on_interrupt, SIGINT);
-    if (tenants_from_file(s->tenants))
+    if (s->config.keep_at_hangup)
         uv_signal_start(&s->hangup, on_hangup, SIGHUP);
     uv_prepare_start(&s->before_sleep, on_before_sleep);
     uv_check_start(&s->after_poll, on_after_poll);

@@ -13,10 +13,11 @@
 
 typedef struct server server;
 
-typedef struct {      /* borrowed until server_destroy */
-    const char *host; /* an IPv4 or IPv6 address */
-    int port;         /* 0: any */
-    tenants *tenants; /* whom to serve; read again on SIGHUP when they are of a file. */
+typedef struct {         /* borrowed until server_destroy */
+    const char *host;    /* an IPv4 or IPv6 address */
+    int port;            /* 0: any */
+    tenants *tenants;    /* whom to serve */
+    bool keep_at_hangup; /* SIGHUP: reads the tenants' file again, if there is one; else it ends the process */
     uint32_t connections_max;
     size_t body_max;
     uint64_t head_us, idle_us, stall_us; /* deadlines; 0: 10 s, 120 s, 30 s */

@@ -28,6 +28,7 @@ class Server:
     def __init__(self, *flags, env=None):
         self.process = subprocess.Popen(
             [HEADWAY, "serve", "--port", "0", *map(str, flags)],
+            stdin=subprocess.DEVNULL,
             text=True,
             stderr=subprocess.PIPE,
             env={**os.environ, **(env or {})},

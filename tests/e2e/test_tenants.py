@@ -236,6 +236,16 @@ def test_a_reload_keeps_streams_and_a_wrong_file_changes_nothing(serve, config):
     assert stream.frames[-1][1] == "[DONE]" and stream.tokens() == 100
 
 
+def test_a_hangup_without_a_file_ends_nothing(serve):
+    server = serve("--runner", "sim")
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + PATIENCE_S
+    while not any("no config file" in line for line in server.log):
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.01)
+    assert server.chat(max_tokens=1).status_code == 200
+
+
 def test_hundreds_of_reloads_under_load(serve, config):
     server = serve("--runner", "sim:reply_tokens=200,decode_base_us=1000", "--config", config.path)
     streams = [Stream(server, "chat-key", max_tokens=200, ignore_eos=True) for _ in range(8)]
