@@ -75,6 +75,10 @@ static void write_kv(sim_runner *s, const uint32_t *pages, uint32_t position, in
 static void sample(sim_runner *s, uint32_t seq, const uint32_t *pages, uint32_t kv_count, sampled_token *out)
 {
     const sequence_start *start = &s->sequences[seq].start;
+    if (start->measuring) { /* nothing is said */
+        *out = (sampled_token){.seq = seq};
+        return;
+    }
     uint32_t index = kv_count - start->prompt_count;
     uint32_t word_start = start->prompt_count + index / SIM_WORD * SIM_WORD;
     out->token = s->voice.token(s->voice.self, seq, index, *kv_at(s, pages, word_start - 1));
@@ -235,7 +239,8 @@ static status sim_sequence_open(runner *self, uint32_t seq, const sequence_start
     if (seq >= s->config.max_sequences || s->sequences[seq].open || start->prompt_count == 0)
         return ERR_INVALID;
     s->sequences[seq] = (sim_sequence){.open = true, .start = *start};
-    s->voice.open(s->voice.self, seq, start);
+    if (!start->measuring)
+        s->voice.open(s->voice.self, seq, start);
     return OK;
 }
 
