@@ -11,15 +11,17 @@
 #include "base/memory_info.h"
 #include "model/sampler.h"
 
-enum { ROOF_BYTES_MAX = 256 << 20, OPS_MAX = 8 };
+enum { ROOF_BYTES_MAX = 256 << 20, OPS_MAX = 8, COST_ROWS_MAX = 200000 };
 
 typedef struct {
     batch *batch;
     bool open;
     uint32_t seq, position, count; /* of the chunk in it */
-    double op_us[OPS_MAX];         /* time so far of each op of a layer, and the rows that it covered */
-    uint64_t op_rows[OPS_MAX];
 } chunk_state;
+
+typedef struct { /* what an op costs: a row's time is a + b * its position; sums over rows for least squares */
+    double rows, depth, square, us, us_depth;
+} op_cost;
 
 typedef struct {
     runner base; /* first: a model_runner* is a runner* */
@@ -33,6 +35,7 @@ typedef struct {
     float *logits;      /* (HEAD_ROWS, vocab) */
     uint32_t vocab_limit;
     atomic_bool yield;
+    op_cost costs[OPS_MAX]; /* of prefill, by op of a layer */
     logits_tap tap;
     void *tap_context;
 } model_runner;
@@ -115,34 +118,53 @@ static void run_rows(model_runner *r, const step_plan *plan, step_result *result
     finish_batch(b, result);
 }
 
-/* How much of the chunk's work is done: whole layers, and of the one begun each op by the time that it takes. */
-static double part_done(const model_runner *r, const chunk_state *state)
+/* Of an op over rows [0, count) of a chunk at `position`, in microseconds; 1 a row while nothing is known. */
+static double cost_of(const op_cost *c, uint32_t position, uint32_t count)
 {
-    const batch *b = state->batch;
-    uint32_t ops = r->model->arch->op_count;
+    double n = count, depth_sum = n * (position + (n - 1) / 2), spread = c->rows * c->square - c->depth * c->depth;
+    if (c->rows <= 0 || c->us <= 0)
+        return n;
+    double b = spread > 1e-6 * c->rows * c->square ? (c->rows * c->us_depth - c->depth * c->us) / spread : 0;
+    double most = c->depth > 0 ? 0.95 * c->us / c->depth : 0; /* a row costs something at depth 0 too */
+    b = b < 0 ? 0 : b > most ? most : b;
+    double a = (c->us - b * c->depth) / c->rows;
+    return a * n + b * depth_sum;
+}
+
+/* How much of the chunk's work is done: whole layers, and of the one begun what its ops cost. */
+static double part_done(const model_runner *r, const batch *b)
+{
+    uint32_t ops = r->model->arch->op_count, position = b->segments[0].position;
     double all = 0, done = 0;
     for (uint32_t op = 0; op < ops; op++) {
-        bool known = op < OPS_MAX && state->op_rows[op] > 0 && state->op_us[op] > 0;
-        double row_us = known ? state->op_us[op] / (double)state->op_rows[op] : 1;
-        all += row_us;
-        if (op < b->op)
-            done += row_us;
-        else if (op == b->op)
-            done += row_us * b->row / b->rows;
+        const op_cost *cost = &r->costs[op < OPS_MAX ? op : OPS_MAX - 1];
+        all += cost_of(cost, position, b->rows);
+        done += op < b->op ? cost_of(cost, position, b->rows) : op == b->op ? cost_of(cost, position, b->row) : 0;
     }
     return ((double)b->layer + done / all) / r->model->config.layers;
 }
 
-static bool advance_timed(model_runner *r, chunk_state *state, hw_clock *clock, uint64_t *now_us)
+static void note_cost(op_cost *c, double rows, double depth, double us)
 {
-    batch *b = state->batch;
+    if (c->rows > COST_ROWS_MAX) { /* forgets */
+        c->rows /= 2, c->depth /= 2, c->square /= 2;
+        c->us /= 2, c->us_depth /= 2;
+    }
+    c->rows += rows;
+    c->depth += rows * depth;
+    c->square += rows * depth * depth;
+    c->us += us;
+    c->us_depth += us * depth;
+}
+
+static bool advance_timed(model_runner *r, batch *b, hw_clock *clock, uint64_t *now_us)
+{
     uint32_t op = b->op, row = b->row, layer = b->layer;
     bool done = batch_advance(r->model, b);
     uint64_t end_us = clock->now_us(clock);
-    if (op < OPS_MAX) {
-        state->op_us[op] += (double)(end_us - *now_us);
-        state->op_rows[op] += b->row > row && b->op == op && b->layer == layer ? b->row - row : b->rows - row;
-    }
+    uint32_t to = b->op == op && b->layer == layer && !done ? b->row : b->rows;
+    double middle = b->segments[0].position + (row + to) / 2.0;
+    note_cost(&r->costs[op < OPS_MAX ? op : OPS_MAX - 1], to - row, middle, (double)(end_us - *now_us));
     *now_us = end_us;
     return done;
 }
@@ -163,13 +185,13 @@ static void run_prefill(model_runner *r, const step_plan *plan, step_result *res
     b->weight_bytes = b->kv_bytes = 0;
     bool done = false;
     uint64_t now_us = clock->now_us(clock);
-    while (!(done = advance_timed(r, state, clock, &now_us))) {
+    while (!(done = advance_timed(r, b, clock, &now_us))) {
         if (atomic_exchange_explicit(&r->yield, false, memory_order_relaxed))
             break;
         if (plan->deadline_us && now_us >= plan->deadline_us)
             break;
     }
-    result->chunk_part = done ? 1 : part_done(r, state);
+    result->chunk_part = done ? 1 : part_done(r, b);
     if (done) {
         state->open = false;
         result->chunk_done = true;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { MARGIN_STEPS = 32 };
-static const double delivery_part = 0.05; /* of a bound, kept for the way from here to the client */
+static const double delivery_part = 0.08; /* of a bound, kept for the way from here to the client */
 static const double batch_starved_us = 3e5;
 
 /* ---- the view ---- */
