@@ -129,15 +129,16 @@ static void what_is_said_depends_on_the_request_alone(void **state)
     (void)state;
     enum { REQUESTS = 60 };
     static int32_t said[REQUESTS][200];
-    for (int run = 0; run < 12; run++) {
+    static const char *const policies[] = {"prefill-first", "chunked", "decode-first", "gate", "cadence"};
+    for (int run = 0; run < 30; run++) {
         fixture f;
         busy_clock clock = {.base = {busy_now, busy_sleep}, .fixture = &f, .random = {99}, .time_us = 1, .quiet = true};
         sim_config sim = {.max_sequences = (uint32_t[]){40, 7, 3}[run % 3],
-                          .page_count = run % 2 ? 100 : 2000,
+                          .page_count = run / 2 % 2 ? 100 : 2000,
                           .reply_tokens = 77,
                           .block_tokens = run % 4 ? 64 : 5,
                           .max_rows = run % 5 ? 40 : 2};
-        engine_config config = {.policy = run % 2 ? "chunked" : "prefill-first",
+        engine_config config = {.policy = policies[run % 5],
                                 .clock = &clock.base,
                                 .unseeded = true,
                                 .schedule.chunk_tokens = 128};
@@ -145,7 +146,9 @@ static void what_is_said_depends_on_the_request_alone(void **state)
         rng lengths = {7}, when = {(uint64_t)run};
         for (uint64_t i = 0; i < REQUESTS; i++) {
             uint32_t prompt_count = 1 + (uint32_t)rng_below(&lengths, 700);
-            fixture_submit(&f, fixture_long_request(i, prompt_count, 100));
+            request *r = fixture_long_request(i, prompt_count, 100);
+            r->klass = rng_below(&when, 3) ? CLASS_INTERACTIVE : CLASS_BATCH;
+            fixture_submit(&f, r);
             for (uint64_t steps = rng_below(&when, 30); steps > 0; steps--)
                 engine_step(f.engine);
             fixture_take(&f);
