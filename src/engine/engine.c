@@ -343,7 +343,9 @@ status engine_submit(engine *e, request *r, error *err)
     if (st)
         return st;
     job *j;
-    if ((st = front_desk_enter(&e->desk, r, err)))
+    engine_snapshot now;
+    engine_read_snapshot(e, &now);
+    if ((st = front_desk_enter(&e->desk, r, now.admission.slots_free, err)))
         return st;
     if ((st = job_create(&j, r, e->clock->now_us(e->clock), err))) {
         front_desk_leave(&e->desk, r);

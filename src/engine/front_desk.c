@@ -91,7 +91,7 @@ static uint64_t tokens_of(const request *r)
     return (uint64_t)r->prompt_count + r->max_tokens;
 }
 
-status front_desk_enter(front_desk *d, const request *r, error *err)
+status front_desk_enter(front_desk *d, const request *r, uint32_t slots_free, error *err)
 {
     uint32_t index = r->tenant < TENANTS_MAX ? r->tenant : 0;
     tenant who = tenant_at(d, index);
@@ -99,7 +99,8 @@ status front_desk_enter(front_desk *d, const request *r, error *err)
     uint64_t live = atomic_fetch_add(&c->live, 1) + 1, running = atomic_load(&c->running);
     uint64_t held = atomic_fetch_add(&c->tokens_held, tokens_of(r)) + tokens_of(r);
     /* One that could run at once does not count as waiting. */
-    uint64_t room = (uint64_t)who.queued_max + (who.concurrent_max > running ? who.concurrent_max : running);
+    uint64_t most = who.concurrent_max ? who.concurrent_max : running + slots_free;
+    uint64_t room = (uint64_t)who.queued_max + (most > running ? most : running);
     status st = OK;
     if (who.queued_max > 0 && live > room)
         st = error_set(err, ERR_BUSY, "tenant %s: %llu requests wait, at most %u may", who.name,

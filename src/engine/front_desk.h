@@ -29,7 +29,7 @@ bool front_desk_news(front_desk *d, tenant_table *out); /* engine thread: true o
 
 admission_answer front_desk_admit(front_desk *d, const admission_view *view, const admission_ask *ask);
 /* At submission: counts the request in. ERR_BUSY: over a limit of its tenant's; nothing was counted but the refusal. */
-status front_desk_enter(front_desk *d, const request *r, error *err);
+status front_desk_enter(front_desk *d, const request *r, uint32_t slots_free, error *err);
 void front_desk_leave(front_desk *d, const request *r); /* it has finished, or was not taken after all */
 void front_desk_read(front_desk *d, tenant_counts *out, uint32_t count);
 

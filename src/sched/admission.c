@@ -72,7 +72,10 @@ static bool check_queues(admission_answer *a, const admission_view *v, const ten
     if (v->waiting_max > 0 && v->waiting + copies > v->waiting_max)
         return refuse(a, ADMIT_QUEUE_FULL, turn_us, "the queue is full: %u requests wait, at most %u may", v->waiting,
                       v->waiting_max);
-    uint32_t room = who->concurrent_max > counts->running ? who->concurrent_max - counts->running : 0;
+    /* Those that could run at once do not count as waiting. */
+    uint32_t room = who->concurrent_max == 0                ? v->slots_free
+                    : who->concurrent_max > counts->running ? who->concurrent_max - counts->running
+                                                            : 0;
     if (who->queued_max > 0 && (uint64_t)counts->waiting + copies > (uint64_t)who->queued_max + room)
         return refuse(a, ADMIT_TENANT_QUEUE, turn_us, "tenant %s: %u requests wait, at most %u may", who->name,
                       counts->waiting, who->queued_max);

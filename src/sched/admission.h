@@ -10,6 +10,7 @@
 typedef struct { /* published by the engine after each step; the step model's numbers that matter here */
     uint32_t waiting, waiting_max;
     uint32_t streams, streams_max; /* interactive streams that decode or are about to; slots */
+    uint32_t slots_free;           /* of streams_max, whoever holds the others */
     uint64_t default_gap_us;
     double backlog_short_us;     /* predicted prefill that comes before a new short prompt */
     double backlog_documents_us; /* and before a new document, with it all included */

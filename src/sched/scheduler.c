@@ -323,6 +323,7 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view)
     uint32_t streams = scheduler_running(s) - s->lesser_running;
     view->streams = streams;
     view->streams_max = info->max_sequences;
+    view->slots_free = info->max_sequences - scheduler_running(s);
     view->default_gap_us = s->settings.gap_us;
     view->backlog_short_us = s->lane_backlog_us[LANE_SHORT];
     view->backlog_documents_us = 0;

@@ -279,6 +279,21 @@ def test_a_full_tenant_queue_refuses_that_tenant_only(serve, config):
     waiting.close()
 
 
+def test_what_could_run_at_once_does_not_count_as_waiting(serve, config):
+    config.write("[tenant chat]\nkey = chat-key\nqueued = 1\n")
+    server = serve("--runner", SLOW, "--config", config.path, "--parallel", 6)
+    answer = chat(server, "chat-key", n=4, max_tokens=2, ignore_eos=True)
+    assert answer.status_code == 200, answer.text
+    streams = [Stream(server, "chat-key", max_tokens=1000, ignore_eos=True) for _ in range(6)]
+    for stream in streams:
+        stream.wait_tokens()
+    streams.append(Stream(server, "chat-key", max_tokens=1000, ignore_eos=True))
+    wait_for(server, "vllm:num_requests_waiting", 1)
+    refused(chat(server, "chat-key", max_tokens=1), 429, "tenant_queue_full")
+    for stream in streams:
+        stream.close()
+
+
 def test_tokens_in_flight_are_limited(serve, config):
     server = serve("--runner", SLOW, "--config", config.path)
     refused(chat(server, "docs-key", max_tokens=3000), 429, "tenant_tokens_in_flight")

@@ -43,6 +43,17 @@ static void an_idle_server_takes_what_asks_for_nothing(void **state)
     assert_true(decide(idle, (tenant){0}, (tenant_counts){0}, (admission_ask){.prompt_tokens = 500}).document);
 }
 
+static void what_could_run_at_once_does_not_count_as_waiting(void **state)
+{
+    (void)state;
+    admission_view view = idle;
+    tenant small = {.queued_max = 3};
+    assert_int_equal(decide(view, small, (tenant_counts){0}, (admission_ask){.copies = 5}).verdict, ADMIT_TENANT_QUEUE);
+    view.slots_free = 2;
+    assert_int_equal(decide(view, small, (tenant_counts){0}, (admission_ask){.copies = 5}).verdict, ADMIT_OK);
+    assert_int_equal(decide(view, small, (tenant_counts){0}, (admission_ask){.copies = 6}).verdict, ADMIT_TENANT_QUEUE);
+}
+
 static void full_queues_are_refused_before_the_prompt_is_known(void **state)
 {
     (void)state;
@@ -118,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_server_takes_what_asks_for_nothing),
+        cmocka_unit_test(what_could_run_at_once_does_not_count_as_waiting),
         cmocka_unit_test(full_queues_are_refused_before_the_prompt_is_known),
         cmocka_unit_test(bounds_that_cannot_be_kept_are_refused),
         cmocka_unit_test(a_first_token_too_late_is_refused_with_the_time_to_come_back),
