@@ -103,7 +103,7 @@ DECODE, PREFILL = "15,118,104", "196,122,28"  # of the light theme
 def test_it_shows_what_happens(page):
     assert text(page, "#health") == "healthy"
     assert text(page, "#model") == "sim"
-    assert "ms" in text(page, "#tile-gap") and "50.0 ms" in text(page, "#tile-gap-note")
+    assert "ms" in text(page, "#tile-gap") and "bound" in text(page, "#tile-gap-note")
     page.wait_for("/tok/.test(document.getElementById('tile-out').textContent)")
     assert "default" in text(page, "#tenants tbody")
     assert "pages" in text(page, "#memory")

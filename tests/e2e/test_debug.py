@@ -195,7 +195,7 @@ def test_metrics_by_tenant_and_class(server, load):
     text = server.http.get("/metrics").text
     for class_ in ("interactive", "batch"):
         assert f'headway_gap_seconds_count{{model_name="sim",engine="0",tenant="default",class="{class_}"}}' in text
-    assert server.metric("headway_gap_bound_seconds") == 0.05
+    assert server.metric("headway_gap_bound_seconds") >= 0.05
     assert server.metric("headway_tenant_device_seconds_total") > 0
     kinds = server.metric("headway_step_seconds_total")
     assert abs(kinds - server.metric("headway:busy_seconds_total")) < 0.2 + 0.1 * kinds

@@ -239,14 +239,15 @@ function setPaused(on) {
   put($("pause"), on ? "Go on" : "Pause");
 }
 
-async function takeTrace(event) {
+// Links cannot carry the key: with one, the page fetches and hands the file over.
+async function openKeyed(event, name, busy) {
   if (!key.get()) return; // the plain link will do
   event.preventDefault();
-  const link = $("trace-link"), words = link.textContent;
-  put(link, "Tracing for 10 s …");
+  const link = event.currentTarget, words = link.textContent;
+  put(link, busy);
   try {
-    const place = URL.createObjectURL(await (await call("/debug/trace?seconds=10")).blob());
-    make("a", { href: place, download: "headway-trace.json" }).click();
+    const place = URL.createObjectURL(await (await call(link.getAttribute("href"))).blob());
+    make("a", { href: place, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(place), 10000);
   } catch (problem) {
     failed(problem);
@@ -280,7 +281,8 @@ function start() {
     if (!paused) setPaused(true);
     select(draw.neighbour(event.key === "ArrowRight"));
   });
-  $("trace-link").addEventListener("click", takeTrace);
+  $("trace-link").addEventListener("click", (event) => openKeyed(event, "headway-trace.json", "Tracing for 10 s …"));
+  $("metrics-link").addEventListener("click", (event) => openKeyed(event, "metrics.txt", "Metrics"));
   startChat();
   showCurves();
   stateLoop();
