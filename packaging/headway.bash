@@ -5,15 +5,22 @@ _headway()
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
         words="$(headway --help 2>/dev/null | sed -nE 's/^  ([a-z-]+) .*/\1/p' | grep -v headway) --help --version"
+    elif [ "$COMP_CWORD" = 2 ] && [ "$command" = bench ] && [[ $word != -* ]]; then
+        words='agents documents mixed trace'
     else
+        [ "$command" = bench ] && case ${COMP_WORDS[2]} in [amdt]*) command="bench ${COMP_WORDS[2]}" ;; esac
         case $before in
+            --ignore-eos) words='on off' ;;
+            --json | --html) ;;
+            --key | --doc-key | --seed | --scale | --duration | --requests | --agents | --workers | --rate | --speed | \
+                --ttft-ms | --tier) return ;;
             --policy) words='prefill-first decode-first chunked gate cadence' ;;
             --gap-ms) words='auto' ;;
             --runner) words='model sim script:' ;;
             --model | --template | --chat-template | --config | --curves) ;;
             --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --api-key | --chat-share | --chunk | \
                 --window-ms | --document-tokens) return ;;
-            *) words=$(headway "$command" --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
+            *) words=$(headway $command --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
         esac
     fi
     [[ $word == -* || -n $words ]] && mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

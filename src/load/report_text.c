@@ -53,11 +53,11 @@ static void put_slowdowns(const load_report *r, buf *out)
         if (!r->summary->compared[role])
             continue;
         buf_printf(out, "%-10s against alone:", load_role_name((load_role)role));
-        put_times(out, "first token", s->ttft_median);
+        put_times(out, "TTFT", s->ttft_median);
         put_times(out, "gap median", s->itl_median);
         put_times(out, "p99", s->itl_p99);
         put_times(out, "worst", s->worst_gap);
-        put_times(out, role == LOAD_AGENTS ? "stream slower" : "prompts slower",
+        put_times(out, role == LOAD_AGENTS ? "stream slowed" : "prompts slowed",
                   role == LOAD_AGENTS ? s->stream_rate : s->prompt_rate);
         buf_byte(out, '\n');
     }
@@ -65,17 +65,18 @@ static void put_slowdowns(const load_report *r, buf *out)
 
 static void put_goodput(const load_report *r, buf *out)
 {
+    buf_printf(out, "goodput    first token <= %.0f ms and every gap <= %.0f ms (documents: answered)\n",
+               r->bounds.ttft_ms, r->bounds.gap_ms);
     for (uint32_t p = 0; p < r->plan->phase_count; p++)
         for (int role = 0; role < LOAD_ROLES; role++) {
             const load_cell *c = &r->summary->cells[p][role];
             if (!c->judged)
                 continue;
-            buf_printf(out, "goodput    %s, %s: %u of %u requests, %.2f/s", r->plan->phases[p].name,
+            buf_printf(out, "           %s, %s: %u of %u requests, %.2f/s", r->plan->phases[p].name,
                        load_role_name((load_role)role), c->good, c->judged, c->good_s);
             if (role != LOAD_DOCUMENTS)
-                buf_printf(out, "; %.1f%% of the tokens (every gap <= %.0f ms, first token <= %.0f ms)",
-                           c->tokens ? 100.0 * (double)c->good_tokens / (double)c->tokens : 0, r->bounds.gap_ms,
-                           r->bounds.ttft_ms);
+                buf_printf(out, "; %.1f%% of the tokens",
+                           c->tokens ? 100.0 * (double)c->good_tokens / (double)c->tokens : 0);
             buf_byte(out, '\n');
         }
 }
@@ -95,10 +96,11 @@ static void put_tokens(const load_report *r, buf *out)
                    100.0 * (double)cached / (double)prompt);
     if (r->summary->resident_count < 2)
         return;
-    buf_printf(out, "gap by tokens held, %s, median/p99 ms:", load_role_name(r->summary->resident_role));
+    buf_printf(out, "gap held   median/p99 ms of the %s by tokens held", load_role_name(r->summary->resident_role));
     for (uint32_t i = 0; i < r->summary->resident_count; i++) {
         const resident_bin *b = &r->summary->resident[i];
-        buf_printf(out, "  %llu+: %.1f/%.1f", (unsigned long long)b->tokens, b->itl_ms.median, b->itl_ms.p99);
+        buf_printf(out, "%s%llu+: %.1f/%.1f", i % 4 ? "  " : "\n           ", (unsigned long long)b->tokens,
+                   b->itl_ms.median, b->itl_ms.p99);
     }
     buf_byte(out, '\n');
 }
