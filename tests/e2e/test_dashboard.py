@@ -110,6 +110,16 @@ def test_it_shows_what_happens(page):
     page.wait_for("document.querySelector('#streams td.num').textContent.includes('ms')")
 
 
+def test_tables_say_what_the_pictures_show(page):
+    page.eval("for (const d of document.querySelectorAll('details')) d.open = true")
+    page.wait_for("document.querySelectorAll('#causes tbody tr').length === 5")
+    assert "prefill" in text(page, "#causes tbody")
+    page.wait_for("document.querySelectorAll('#steps-table tbody tr').length === 3")
+    page.wait_for("/decode[0-9]+[0-9]+%/.test(document.querySelector('#steps-table tbody tr').textContent)")
+    assert "NaN" not in text(page, "main") and "undefined" not in text(page, "main")
+    assert "Infinity" not in text(page, "main")
+
+
 def test_steps_are_drawn_in_their_colours(page):
     page.wait_for("performance.now() > 4000")
     for canvas in ("#detail", "#overview"):

@@ -205,6 +205,26 @@ def test_metrics_by_tenant_and_class(server, load):
     assert len(names) == len(set(names)), "a family stands in two places"
 
 
+def test_a_tenant_that_a_reload_brings_has_its_series(serve, tmp_path):
+    config = tmp_path / "headway.ini"
+    config.write_text("[tenant first]\n")
+    server = serve("--runner", "sim:reply_tokens=30", "--config", config)
+    assert 'headway_tenant_running{model_name="sim",engine="0",tenant="first"} 0.0' in server.http.get("/metrics").text
+    config.write_text("[tenant first]\n[tenant second]\nclass = batch\n")
+    server.process.send_signal(signal.SIGHUP)
+    wanted = 'headway_tenant_requests_total{model_name="sim",engine="0",tenant="second"} '
+    end = time.monotonic() + 10
+    while wanted not in server.http.get("/metrics").text and time.monotonic() < end:
+        time.sleep(0.1)
+    answer = server.post("/v1/completions", {"prompt": "hi", "max_tokens": 20},
+                         headers={"x-llm-d-inference-fairness-id": "second"})
+    assert answer.status_code == 200
+    text = server.http.get("/metrics").text
+    assert wanted + "1.0" in text
+    assert 'headway_gap_seconds_count{model_name="sim",engine="0",tenant="second",class="batch"} 19' in text
+    assert [t["name"] for t in server.http.get("/debug/state").json()["tenants"]] == ["default", "first", "second"]
+
+
 def test_health_is_ok_beside_work(server, load):
     assert server.http.get("/health").json() == {"status": "ok"}
 

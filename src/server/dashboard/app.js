@@ -125,6 +125,23 @@ function showMemory() {
   ]);
 }
 
+const CAUSES = {
+  prefill: "a run of a prompt came back too late",
+  decode: "the decode steps themselves took that long",
+  machine: "a step took over twice its prediction: something else used the machine",
+  preemption: "its pages were taken for another stream",
+  policy: "the policy chose other work",
+};
+
+function showCauses() {
+  const body = $("causes").tBodies[0];
+  if (!body.closest("details").open) return;
+  const rows = Object.entries(state.engine.violations).map(([cause, times]) => make("tr", {},
+    make("th", { scope: "row", text: cause }), make("td", { text: CAUSES[cause] || "" }),
+    make("td", { className: "num", text: String(times) })));
+  body.replaceChildren(...rows);
+}
+
 /* ---- the timeline's table ---- */
 
 function showStepsTable() {
@@ -184,6 +201,7 @@ async function stateLoop() {
         measureRates();
         showTiles();
         showTenants();
+        showCauses();
         showRoof();
         showMemory();
         put($("clock"), record.lost ? " · " + count(record.lost) + " records came too fast for this page" : "");
