@@ -141,7 +141,7 @@ static bool add_key(reader *r, config_tenant *t, const char *name, const uint8_t
         break;
     }
     for (size_t i = 0; i < keys->count; i++)
-        if (secret_equal(keys->keys[i].hash, hash, SHA256_BYTES))
+        if (memcmp(keys->keys[i].hash, hash, SHA256_BYTES) == 0)
             return fail(r, "%s: the same key stands in line %u already", name, r->key_lines[i]);
     return false;
 }

@@ -154,6 +154,26 @@ def test_the_answer_states_the_tier_it_was_served_in(serve, config):
     assert answer.status_code == 400 and answer.json()["error"]["param"] == "service_tier"
 
 
+def test_a_gateway_names_the_tenant(serve, config):
+    server = serve("--runner", "sim", "--config", config.path, "--api-key", "gateway-key")
+
+    def served(key, fairness, header="x-llm-d-inference-fairness-id"):
+        body = {**CHAT, "max_tokens": 2, "service_tier": "auto"}
+        answer = server.post("/v1/chat/completions", body, headers={**bearer(key), header: fairness})
+        return answer.json()["service_tier"]
+
+    assert served("gateway-key", "guest") == "flex"
+    assert served("gateway-key", "guest", "x-gateway-inference-fairness-id") == "flex"
+    assert served("gateway-key", "docs") == "default"  # docs has a key of its own
+    assert served("gateway-key", "nobody") == "default"
+    assert served("chat-key", "guest") == "default"
+    server.http.headers.update(bearer("chat-key"))
+    time.sleep(0.6)  # the numbers of tenants are read twice a second
+    lines = server.http.get("/metrics").text.splitlines()
+    counts = [line for line in lines if 'tenant="guest"' in line and "requests" in line and line.endswith(" 2.0")]
+    assert counts, [line for line in lines if "guest" in line]
+
+
 def test_a_stream_states_its_tier(serve, config):
     server = serve("--runner", "sim", "--config", config.path)
     stream = Stream(server, "docs-key", max_tokens=3, service_tier="auto")
