@@ -196,7 +196,7 @@ static status bad_tensor(cursor *c, const model_tensor *t, const char *found, ui
 /* Sets t->bytes from type and shape. */
 static status measure_tensor(cursor *c, model_tensor *t)
 {
-    const dtype_info *info = dtype_get(t->type);
+    const dtype_info *info = t->type < DT_OWN ? dtype_get(t->type) : NULL; /* the loaders' own are no file's */
     if (!info)
         return bad_tensor(c, t, "type id", t->type, "a type that GGUF defines");
     if (t->ne[0] % info->block_elems != 0)
