@@ -68,6 +68,21 @@ static void an_error_names_code_and_field(void **state)
     buf_free(&out);
 }
 
+static void a_refusal_says_why_and_when_in_headers(void **state)
+{
+    (void)state;
+    api_error refused = {.code = "queue_full", .dropped = true, .retry_after = 7}, other = {.code = "unknown"};
+    buf out = {0};
+    api_fail(&refused, 429, NULL, "no room");
+    api_error_headers(&refused, &out);
+    assert_string_equal(out.data, "Retry-After: 7\r\nx-llm-d-request-dropped-reason: queue_full\r\n");
+    buf_clear(&out);
+    api_fail(&other, 401, NULL, "no key");
+    api_error_headers(&other, &out);
+    assert_string_equal(out.data, "WWW-Authenticate: Bearer\r\n");
+    buf_free(&out);
+}
+
 static void keys_open_only_when_whole(void **state)
 {
     (void)state;
@@ -91,8 +106,11 @@ static void keys_open_only_when_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(escapes_what_must_be),      cmocka_unit_test(replaces_invalid_utf8),
-        cmocka_unit_test(any_bytes_give_valid_json), cmocka_unit_test(an_error_names_code_and_field),
+        cmocka_unit_test(escapes_what_must_be),
+        cmocka_unit_test(replaces_invalid_utf8),
+        cmocka_unit_test(any_bytes_give_valid_json),
+        cmocka_unit_test(an_error_names_code_and_field),
+        cmocka_unit_test(a_refusal_says_why_and_when_in_headers),
         cmocka_unit_test(keys_open_only_when_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
