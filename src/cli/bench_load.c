@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -208,8 +209,19 @@ static void show_progress(void *context, const load_progress_now *now)
     fflush(stderr);
 }
 
+/* A connection for each stream. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static status run(load_bench *b, error *err)
 {
+    raise_file_limit();
     replay_config config = {.work = &b->work,
                             .plan = &b->plan,
                             .transport = load_client_transport(b->client),

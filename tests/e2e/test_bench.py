@@ -1,11 +1,15 @@
 """headway bench against a simulated server: every workload's report has sane numbers, the page loads nothing."""
 
+import http.server
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -142,6 +146,133 @@ def test_refusals_are_told_by_reason(serve, tmp_path):
     done = bench("documents", "--url", server.url, "--requests", 2, "--json", tmp_path / "r.json")
     assert "prompt lengths are scaled by" in done.stderr  # by itself it asks for what fits
     assert json.loads((tmp_path / "r.json").read_text())["scale"] < 1
+
+
+class Peer(http.server.BaseHTTPRequestHandler):
+    """A server of another make: names no context, keeps quiet about usage unless told, refuses now and then."""
+
+    protocol_version = "HTTP/1.1"
+    usage, refuse, seen = True, 0, []
+    lock = threading.Lock()
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body, **headers):
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": len(body), **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.reply(200, b'{"object":"list","data":[{"id":"other","object":"model"}]}')
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.lock:
+            self.seen.append(body)
+            refused = type(self).refuse > 0 and len(self.seen) > 2
+            type(self).refuse -= refused
+        if refused:
+            error = b'{"error":{"message":"busy","type":"rate_limit","code":429}}'
+            self.reply(429, error, Retry_After=1, x_llm_d_request_dropped_reason="tenant_queue_full")
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        words = sum(len(m["content"].split()) for m in body["messages"])
+        usage = {"prompt_tokens": 9 + 2 * words, "completion_tokens": body["max_tokens"]} if self.usage else None
+        self.event({"choices": [{"delta": {"role": "assistant", "content": None}}]})
+        self.wfile.write(b": still here\r\n\r\n")
+        for i in range(body["max_tokens"]):
+            time.sleep(0.004)
+            self.event({"choices": [{"delta": {"reasoning_content" if i < 2 else "content": f" w{i}"}}], "usage": None})
+        self.event({"choices": [{"delta": {}, "finish_reason": "length"}]})
+        self.event({"choices": [], "usage": usage})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def event(self, data):
+        self.wfile.write(b"data: " + json.dumps(data).encode() + b"\r\n\r\n")
+
+
+@pytest.fixture
+def peer():
+    class Own(Peer):
+        seen, lock = [], threading.Lock()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Own.url = f"http://127.0.0.1:{server.server_port}"
+    yield Own
+    server.shutdown()
+
+
+def test_a_server_of_another_make_is_measured_too(peer, tmp_path):
+    peer.refuse = 2
+    bench(
+        "documents",
+        "--url",
+        peer.url,
+        "--requests",
+        6,
+        "--scale",
+        0.05,
+        "--json",
+        tmp_path / "r.json",
+        "--tier",
+        "flex",
+    )
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["model"] == "other" and report["tokens_per_word"] == pytest.approx(2, rel=0.02)
+    (refusal,) = report["refusals"]
+    assert refusal["reason"] == "tenant_queue_full" and refusal["count"] == 2 and refusal["retry_after_min_s"] == 1
+    done = [r for r in report["requests"] if r["outcome"] == "done"]
+    assert len(done) == 4 and all(r["deltas"] == r["output_tokens"] == 48 for r in done)
+    for row in done:  # 0.05 of 3,600 to 4,400 tokens, by its own count
+        assert 175 <= row["prompt_tokens"] <= 225
+    assert cell_of(report, "documents")["itl_ms"]["median"] == pytest.approx(4.3, abs=2)
+    known = {"model", "messages", "max_tokens", "temperature", "stream", "stream_options", "ignore_eos", "service_tier"}
+    assert all(set(body) <= known for body in peer.seen)
+    assert all(body["service_tier"] == "flex" for body in peer.seen)
+
+
+def test_a_server_that_tells_no_usage_is_measured_by_its_deltas(peer, tmp_path):
+    peer.usage = False
+    bench(
+        "agents",
+        "--url",
+        peer.url,
+        "--requests",
+        3,
+        "--scale",
+        0.05,
+        "--ignore-eos",
+        "off",
+        "--json",
+        tmp_path / "r.json",
+    )
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["tokens_per_word"] == 1
+    assert all(r["output_tokens"] == r["deltas"] > 0 for r in report["requests"] if r["outcome"] == "done")
+    assert not any("ignore_eos" in body for body in peer.seen)
+
+
+def test_ctrl_c_ends_the_run_with_a_report(quick):
+    process = subprocess.Popen(
+        [HEADWAY, "bench", "agents", "--url", quick.url, "--duration", "60", "--scale", "0.1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while "agents" not in process.stderr.readline():
+        pass
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "stopped before its end" in out and re.search(r"^agents +agents +\d+/\d+", out, re.M)
 
 
 def test_keys_are_sent_to_who_asks(serve):
