@@ -134,6 +134,11 @@ static void no_weight_destroy(backend *self, weight *w)
     (void)self, (void)w;
 }
 
+static void no_fill(backend *self, weight *w, uint32_t first, uint32_t rows, const void *raw)
+{
+    (void)self, (void)w, (void)first, (void)rows, (void)raw;
+}
+
 static size_t no_weight_bytes(const weight *w)
 {
     (void)w;
@@ -148,6 +153,7 @@ static status load_dry(const model_file *file, error *err)
         .buffer_destroy = no_buffer_destroy,
         .upload = no_upload,
         .weight_create = no_weight,
+        .weight_fill = no_fill,
         .weight_destroy = no_weight_destroy,
         .weight_bytes = no_weight_bytes,
     };

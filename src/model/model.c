@@ -78,6 +78,7 @@ static status check_unused(const model *m, const model_file *file, error *err)
 static status load_weights(model *m, const model_file *file, const load_progress *progress, error *err)
 {
     const model_config *c = &m->config;
+    model_file_release_all(file); /* a vocabulary and its merges are megabytes that packing has no use for */
     status st = check_unused(m, file, err);
     if (st || (st = bind_weight(m, file, -1, "token_embd.weight", c->vocab, c->hidden, &m->embed, err)) ||
         (st = bind_vector(m, file, -1, "output_norm.weight", c->hidden, 0, &m->final_norm, err)))

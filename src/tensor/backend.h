@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "tensor/dtype.h"
 
-enum { KV_PAGE_TOKENS = 32, ATTEND_SPLIT = 512, MATMUL_TARGETS_MAX = 3 };
+enum { KV_PAGE_TOKENS = 32, ATTEND_SPLIT = 512, MATMUL_TARGETS_MAX = 3, WEIGHT_BAND_ROWS = 64 };
 
 typedef struct backend backend;
 typedef struct buffer buffer;     /* device memory */
@@ -117,9 +117,12 @@ typedef struct backend_ops {
     void (*buffer_destroy)(backend *self, buffer *b);                    /* NULL allowed */
     void (*upload)(backend *self, buffer *b, size_t offset, const float *src, size_t floats);
     void (*download)(backend *self, const buffer *b, size_t offset, float *dst, size_t floats); /* waits */
-    /* `raw`: rows * row_bytes of `type` in file order, only read during the call. */
+    /* `raw`: rows * row_bytes of `type` in file order, only read during the call. NULL: weight_fill brings the rows. */
     status (*weight_create)(backend *self, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
                             error *err);
+    /* Rows [first, first + rows) of a weight that was created without any; first is a multiple of WEIGHT_BAND_ROWS, and
+     * so is rows but for the last. So a caller need not hold all of a large matrix twice. */
+    void (*weight_fill)(backend *self, weight *w, uint32_t first, uint32_t rows, const void *raw);
     void (*weight_destroy)(backend *self, weight *w);
     size_t (*weight_bytes)(const weight *w); /* device bytes: what one step reads of it */
     status (*kv_create)(backend *self, const kv_cache_config *config, kv_cache **out, error *err);

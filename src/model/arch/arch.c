@@ -56,6 +56,23 @@ static void tensor_name(char *out, size_t size, int layer, const char *name)
         snprintf(out, size, "blk.%d.%s", layer, name);
 }
 
+enum { BAND_BYTES = 2 << 20 }; /* of the file that are in memory beside what they became */
+
+static void fill_weight(model *m, const model_file *file, const model_tensor *t, uint32_t rows, uint32_t cols,
+                        weight *w)
+{
+    size_t row_bytes = dtype_row_bytes(dtype_get(t->type), cols);
+    size_t bands = BAND_BYTES / row_bytes / WEIGHT_BAND_ROWS;
+    uint32_t band = bands ? (uint32_t)bands * WEIGHT_BAND_ROWS : WEIGHT_BAND_ROWS;
+    for (uint32_t first = 0; first < rows; first += band) {
+        uint32_t count = rows - first < band ? rows - first : band;
+        const uint8_t *raw = (const uint8_t *)t->data + first * row_bytes;
+        m->device->ops->weight_fill(m->device, w, first, count, raw);
+        model_file_release_range(file, raw, count * row_bytes);
+    }
+    model_file_release_pages(file, t);
+}
+
 status bind_weight(model *m, const model_file *file, int layer, const char *name, uint32_t rows, uint32_t cols,
                    weight **out, error *err)
 {
@@ -74,10 +91,10 @@ status bind_weight(model *m, const model_file *file, int layer, const char *name
     if (layer >= 0 && t->type != DT_F32 && t->type != DT_F16 && t->type != DT_BF16)
         m->config.quantized = true;
     error why = {0};
-    status st = m->device->ops->weight_create(m->device, (dtype)t->type, rows, cols, t->data, out, &why);
+    status st = m->device->ops->weight_create(m->device, (dtype)t->type, rows, cols, NULL, out, &why);
     if (st)
         return error_set(err, st, "%s: tensor %s: %s", model_file_path(file), full, why.text);
-    model_file_release_pages(file, t);
+    fill_weight(m, file, t, rows, cols, *out);
     return OK;
 }
 

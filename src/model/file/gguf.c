@@ -252,6 +252,18 @@ const model_tensor *model_file_tensor(const model_file *file, const char *name)
 
 void model_file_release_pages(const model_file *file, const model_tensor *tensor)
 {
+    model_file_release_range(file, tensor->data, tensor->bytes);
+}
+
+void model_file_release_all(const model_file *file)
+{
+    for (size_t i = 0; i < file->shard_count; i++)
+        if (file->shards[i].map.data)
+            file_map_release(file->shards[i].map.data, file->shards[i].map.size);
+}
+
+void model_file_release_range(const model_file *file, const void *data, size_t bytes)
+{
     if (file->shards[0].map.data)
-        file_map_release(tensor->data, tensor->bytes);
+        file_map_release(data, bytes);
 }

@@ -74,7 +74,9 @@ double model_array_f64(const model_array *array, uint64_t index);  /* element F3
 /* Iterates the keys, for `inspect`; false past the end. */
 bool model_file_key_at(const model_file *file, size_t index, span *key, model_value_type *type);
 
-/* Drops the mapping's pages of one tensor from memory after it was repacked (advice only). */
+/* Drops the mapping's pages of one tensor, or of `bytes` of one, from memory after they were repacked (advice only). */
+void model_file_release_all(const model_file *file); /* metadata too: what is asked for again is read again */
+void model_file_release_range(const model_file *file, const void *data, size_t bytes);
 void model_file_release_pages(const model_file *file, const model_tensor *tensor);
 
 #endif

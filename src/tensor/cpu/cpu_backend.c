@@ -73,6 +73,11 @@ static status weight_create(backend *self, dtype type, uint32_t rows, uint32_t c
     return s == OK ? cpu_weight_create((weight_place){b->pool, &b->weights}, type, rows, cols, raw, out, err) : s;
 }
 
+static void weight_fill(backend *self, weight *w, uint32_t first, uint32_t rows, const void *raw)
+{
+    cpu_weight_fill(cpu_backend_of(self)->pool, w, first, rows, raw);
+}
+
 static void weight_destroy(backend *self, weight *w)
 {
     cpu_weight_destroy(&cpu_backend_of(self)->weights, w);
@@ -170,6 +175,7 @@ static const backend_ops CPU_OPS = {
     .upload = upload,
     .download = download,
     .weight_create = weight_create,
+    .weight_fill = weight_fill,
     .weight_destroy = weight_destroy,
     .weight_bytes = weight_bytes,
     .kv_create = cpu_kv_create,

@@ -1,5 +1,6 @@
-/* tensor/cpu/cpu_os.c: the operating system's part. Memory above HUGE_BYTES is mapped on a 2 MiB border and offered for
- * huge pages: a decode step walks all weights once, and with 4 KiB pages the TLB is what it waits for. */
+/* tensor/cpu/cpu_os.c: the operating system's part. Memory above HUGE_PAGE is mapped, and above HUGE_MIN it lies on a
+ * 2 MiB border and is offered for huge pages: a decode step walks all weights once, and with 4 KiB pages the TLB is
+ * what it waits for. Below, a huge page would mostly hold what nobody touches. */
 #define _GNU_SOURCE
 #include "tensor/cpu/cpu_os.h"
 
@@ -16,7 +17,7 @@
 #define MAP_ANONYMOUS MAP_ANON
 #endif
 
-enum { HUGE_PAGE = 2 << 20, NICE_STEP = 5 };
+enum { HUGE_PAGE = 2 << 20, HUGE_MIN = 48 << 20, NICE_STEP = 5 };
 
 uint32_t cpu_os_cores(void)
 {
@@ -60,7 +61,8 @@ static void *map_huge(size_t bytes)
     if (HUGE_PAGE - lead)
         munmap(base + lead + mapped_size(bytes), HUGE_PAGE - lead);
 #ifdef MADV_HUGEPAGE
-    madvise(base + lead, mapped_size(bytes), MADV_HUGEPAGE);
+    if (bytes >= HUGE_MIN)
+        madvise(base + lead, mapped_size(bytes), MADV_HUGEPAGE);
 #endif
     return base + lead;
 }

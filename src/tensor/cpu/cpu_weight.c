@@ -206,6 +206,7 @@ typedef struct {
     weight *w;
     const uint8_t *raw;
     size_t row_bytes;
+    uint32_t first, rows;   /* that `raw` holds */
     uint8_t nibble_of[256]; /* for formats with `values` */
     pool *pool;
 } pack_job;
@@ -215,8 +216,9 @@ static void pack_float_panel(const pack_job *job, uint32_t index)
     const weight *w = job->w;
     uint8_t *panel = w->data + index * w->panel_bytes;
     size_t size = job->row_bytes / w->cols;
-    for (uint32_t lane = 0; lane < PANEL_ROWS && index * PANEL_ROWS + lane < w->rows; lane++) {
-        const uint8_t *row = job->raw + (size_t)(index * PANEL_ROWS + lane) * job->row_bytes;
+    uint32_t start = index * PANEL_ROWS - job->first;
+    for (uint32_t lane = 0; lane < PANEL_ROWS && start + lane < job->rows; lane++) {
+        const uint8_t *row = job->raw + (size_t)(start + lane) * job->row_bytes;
         if (size == 4)
             for (uint32_t k = 0; k < w->cols; k++)
                 memcpy(panel + ((size_t)k * PANEL_ROWS + lane) * 4, row + (size_t)k * 4, 4);
@@ -234,8 +236,9 @@ static void pack_quant_panel(const pack_job *job, uint32_t index, uint8_t *scrat
     uint8_t *scales = w->data + index * w->panel_bytes, *codes = scales + w->scale_bytes;
     float *unused = (float *)scratch; /* scales and mins as quant.h gives them */
     uint8_t *split = scratch + 8 * (size_t)w->cols;
-    for (uint32_t lane = 0; lane < PANEL_ROWS && index * PANEL_ROWS + lane < w->rows; lane++) {
-        const uint8_t *row = job->raw + (size_t)(index * PANEL_ROWS + lane) * job->row_bytes;
+    uint32_t start = index * PANEL_ROWS - job->first;
+    for (uint32_t lane = 0; lane < PANEL_ROWS && start + lane < job->rows; lane++) {
+        const uint8_t *row = job->raw + (size_t)(start + lane) * job->row_bytes;
         quant_split_row(w->type, row, w->cols, split, unused, unused + w->cols);
         for (uint32_t k = 0; f->values && k < w->cols; k++)
             split[k] = job->nibble_of[split[k]];
@@ -251,10 +254,11 @@ static void pack_quant_panel(const pack_job *job, uint32_t index, uint8_t *scrat
 static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
 {
     const pack_job *job = ctx;
+    uint32_t panel = job->first / PANEL_ROWS + index;
     if (job->w->format)
-        pack_quant_panel(job, index, pool_scratch(job->pool, worker));
+        pack_quant_panel(job, panel, pool_scratch(job->pool, worker));
     else
-        pack_float_panel(job, index);
+        pack_float_panel(job, panel);
 }
 
 static status weight_layout(weight *w, size_t row_bytes, error *err)
@@ -302,12 +306,20 @@ status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t
         return s;
     }
     w->data = w->memory.data;
-    pack_job job = {.w = w, .raw = raw, .row_bytes = dtype_row_bytes(info, cols), .pool = place.pool};
-    for (uint32_t i = 0; w->format && w->format->values && i < 16; i++)
-        job.nibble_of[w->format->values[i]] = (uint8_t)i;
-    pool_run(place.pool, pack_tile, &job, w->panels);
+    if (raw)
+        cpu_weight_fill(place.pool, w, 0, rows, raw);
     *out = w;
     return OK;
+}
+
+void cpu_weight_fill(pool *pool, weight *w, uint32_t first, uint32_t rows, const void *raw)
+{
+    assert(first % PANEL_ROWS == 0 && first <= w->rows && rows <= w->rows - first);
+    pack_job job = {.w = w, .raw = raw, .first = first, .rows = rows, .pool = pool};
+    job.row_bytes = dtype_row_bytes(dtype_get(w->type), w->cols);
+    for (uint32_t i = 0; w->format && w->format->values && i < 16; i++)
+        job.nibble_of[w->format->values[i]] = (uint8_t)i;
+    pool_run(pool, pack_tile, &job, (rows + PANEL_ROWS - 1) / PANEL_ROWS);
 }
 
 void cpu_weight_destroy(cpu_arena *arena, weight *w)

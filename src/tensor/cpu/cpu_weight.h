@@ -68,13 +68,16 @@ static inline size_t code_block_bytes(code_kind kind) /* of one block of one pan
     return kind == CODES_8 ? 512 : 64 * ((size_t)kind + 2);
 }
 
-/* `raw` holds rows * row bytes in file order. Packs over the pool, into the arena. */
+/* `raw` holds rows * row bytes in file order, or is NULL: cpu_weight_fill brings them. Packs over the pool, into the
+ * arena. */
 typedef struct {
     pool *pool;
     cpu_arena *arena;
 } weight_place;
 status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
                          error *err);
+/* Rows [first, first + rows), of which `raw` holds the bytes; both multiples of PANEL_ROWS but for the last rows. */
+void cpu_weight_fill(pool *pool, weight *w, uint32_t first, uint32_t rows, const void *raw);
 void cpu_weight_destroy(cpu_arena *arena, weight *w); /* NULL allowed */
 /* Exactly what quant_dequantize_row gives for that row of the file. */
 void cpu_weight_read_row(const weight *w, uint32_t row, float *dst);

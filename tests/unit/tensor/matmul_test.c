@@ -300,6 +300,34 @@ static void check_same_bits(const char *name, dtype type)
     free(x), free(alone), free(gathered), free(out);
 }
 
+static void bands_fill_a_weight_as_one_call_does(void **state)
+{
+    (void)state;
+    enum { N = 3 * WEIGHT_BAND_ROWS + 5, COLS = 256 };
+    const char *names[TABLES_MAX];
+    uint32_t count = tables(names);
+    float *x = random_floats(COLS), once[N], banded[N];
+    for (uint32_t i = 0; i < TYPE_COUNT; i++) {
+        matrix m = matrix_make(TYPES[i], N, COLS);
+        backend *b = open_table(names[count - 1], 2);
+        weight *w = weight_on(b, &m), *filled;
+        error err;
+        assert_int_equal(b->ops->weight_create(b, m.type, N, COLS, NULL, &filled, &err), OK);
+        for (uint32_t first = 0; first < N; first += WEIGHT_BAND_ROWS) {
+            uint32_t rows = N - first < WEIGHT_BAND_ROWS ? N - first : WEIGHT_BAND_ROWS;
+            b->ops->weight_fill(b, filled, first, rows, m.raw + first * m.row_bytes);
+        }
+        multiply(b, w, &m, x, 1, once);
+        multiply(b, filled, &m, x, 1, banded);
+        assert_memory_equal(once, banded, sizeof once);
+        b->ops->weight_destroy(b, w);
+        b->ops->weight_destroy(b, filled);
+        b->ops->close(b);
+        matrix_free(&m);
+    }
+    free(x);
+}
+
 static void a_row_has_the_same_bits_in_any_company(void **state)
 {
     (void)state;
@@ -423,6 +451,7 @@ int main(void)
         cmocka_unit_test(targets_add_bias_then_the_old_value),
         cmocka_unit_test(refuses_unknown_kernels_and_shapes),
         cmocka_unit_test(keeps_packed_weights_no_wider_than_the_file),
+        cmocka_unit_test(bands_fill_a_weight_as_one_call_does),
         cmocka_unit_test(a_row_has_the_same_bits_in_any_company),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
