@@ -4,7 +4,7 @@ import { getJson } from "./api.js";
 export const WINDOW_US = 30e6;
 export const KINDS = ["decode", "prefill", "fused"];
 const KEEP_US = WINDOW_US + 2e6;
-const FINISHED = 8;
+const FINISHED = 8, ROUNDS_MAX = 4, NEWEST = "18446744073709551615";
 
 export const record = {
   steps: [], // {kind, start, end, request, rows, tokens, position, predicted, bytes, yielded, part}
@@ -58,7 +58,13 @@ function forget(now) {
 }
 
 export async function follow() {
-  for (let more = true; more; ) {
+  for (let round = 0, more = true; more; round++) {
+    if (round === ROUNDS_MAX) { // too much for a page: on with the newest
+      const newest = (await getJson("/debug/steps?since=" + NEWEST)).cursor;
+      record.lost += newest - cursor;
+      cursor = newest;
+      return;
+    }
     const asked = performance.now();
     const answer = await getJson("/debug/steps" + (cursor == null ? "" : "?since=" + cursor));
     const offset = answer.now_us - ((asked + performance.now()) / 2) * 1000;
