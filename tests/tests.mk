@@ -78,6 +78,14 @@ bench: all model # the README's table beside llama.cpp, as text and as build/ben
 	mkdir -p $(BUILD)/bench && \
 	$$python tools/bench_peers.py $(BUILD)/headway $$python $(BUILD)/bench/peers.json $(BENCH_FLAGS)
 
+# CADENCE_FLAGS="--only gap,cost"; BENCH_PYTHON=… (one that has xllamacpp) adds llama.cpp's server.
+CADENCE_FLAGS ?=
+.PHONY: bench-cadence
+bench-cadence: all # the bars of the schedule, each on a server of its own; build/bench/cadence.json keeps all runs
+	@model="$(MODEL)"; [ -n "$$model" ] || model=$$(tools/fetch_model.sh) || exit 1; mkdir -p $(BUILD)/bench; \
+	exec python3 tools/bench_cadence.py $(BUILD)/headway "$$model" --out $(BUILD)/bench/cadence.json \
+	    $(if $(BENCH_PYTHON),--llama $(BENCH_PYTHON)) $(CADENCE_FLAGS)
+
 # Helper programs of the tests: tests/tools/NAME.c is build/tools/NAME.
 TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 $(BUILD)/tools/%: tests/tools/%.c $(BUILD)/libheadway.a $(BUILD)/flags
