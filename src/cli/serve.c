@@ -226,13 +226,10 @@ static status run(serve *s, error *err)
                           .context_length = engine_token_limit(s->engine)};
     model.stop_tokens = tokenizer_eog(s->tokenizer, &stops);
     model.stop_token_count = (uint32_t)stops;
-    const char *host = flag_text(&s->flags, "--host");
     log_info("%s: context %u tokens, %u streams at once", s->name, model.context_length, s->runner->info.max_sequences);
     if (tenants_from_file(s->tenants))
         log_info("%s: %u tenants, %zu keys", flag_text(&s->flags, "--config"), tenants_table(s->tenants)->count,
                  tenants_key_count(s->tenants));
-    log_info("listening on http://%s%s%s:%d", strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "",
-             server_port(s->server));
     return server_run(s->server, &model, err);
 }
 

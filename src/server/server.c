@@ -685,6 +685,8 @@ status server_run(server *s, const server_model *model, error *err)
         uv_signal_start(&s->hangup, on_hangup, SIGHUP);
     uv_prepare_start(&s->before_sleep, on_before_sleep);
     uv_check_start(&s->after_poll, on_after_poll);
+    bool v6 = strchr(s->config.host, ':');
+    log_info("listening on http://%s%s%s:%d", v6 ? "[" : "", s->config.host, v6 ? "]" : "", server_port(s));
     uv_run(&s->loop, UV_RUN_DEFAULT);
     return OK;
 }
