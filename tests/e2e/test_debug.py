@@ -95,6 +95,7 @@ def test_a_trace_ends_well_when_the_server_drains(serve):
     time.sleep(0.5)
     server.process.send_signal(signal.SIGTERM)
     thread.join(20)
+    server.process.wait(20)
     assert json.loads(texts[0])[-1]["name"] == "trace ends"
 
 

@@ -30,7 +30,7 @@ async function ask() {
     stream_options: { include_usage: true },
   };
   const t = { sent: performance.now(), first: 0, last: 0, count: 0, worst: 0 };
-  const node = bubble("from-server", ""), log = $("chat-log");
+  const node = bubble("from-server", "…"), log = $("chat-log");
   let text = "";
   showNumbers(t);
   running = new AbortController();
