@@ -160,6 +160,8 @@ static void put_refusals(const load_report *r, buf *out)
         put_string(out, "outcome", one->outcome == LOAD_REFUSED ? "refused" : "failed");
         buf_printf(out, ",\"status\":%d,", one->http_status);
         put_string(out, "reason", one->reason);
+        buf_byte(out, ',');
+        put_string(out, "message", one->message);
         buf_printf(out, ",\"count\":%u,\"retry_after_min_s\":%u,\"retry_after_max_s\":%u}", one->count,
                    one->retry_after_min_s, one->retry_after_max_s);
     }

@@ -138,6 +138,8 @@ static void put_refusals(const load_report *r, buf *out)
         const load_refusal *one = &r->summary->refusals[i];
         buf_printf(out, "%-10s %u x %s, status %d: %s", one->outcome == LOAD_REFUSED ? "refused" : "failed", one->count,
                    load_role_name(one->role), one->http_status, one->reason);
+        if (one->message[0])
+            buf_printf(out, ": %.80s", one->message);
         if (one->outcome == LOAD_REFUSED && one->retry_after_max_s)
             buf_printf(out, " (Retry-After %u to %u s)", one->retry_after_min_s, one->retry_after_max_s);
         buf_byte(out, '\n');

@@ -175,7 +175,7 @@ static status build_cell(load_cell *c, const load_samples *samples, uint32_t pha
 
 static double ratio(double a, double b)
 {
-    return b > 0 ? a / b : NAN;
+    return a > 0 && b > 0 ? a / b : NAN;
 }
 
 static void compare(load_summary *out, const load_plan *plan)
@@ -218,8 +218,9 @@ static void count_refusal(load_summary *out, const load_sample *s)
             memcpy(out->refusals[i].reason, "others", sizeof "others");
         } else {
             load_refusal *fresh = &out->refusals[out->refusal_count++];
-            *fresh = (load_refusal){s->role, s->outcome, s->http_status, "", 0, UINT32_MAX, 0};
-            memcpy(fresh->reason, s->reason, REASON_MAX);
+            *fresh = (load_refusal){s->role, s->outcome, s->http_status, "", "", 0, UINT32_MAX, 0};
+            memcpy(fresh->reason, s->reason, sizeof fresh->reason);
+            memcpy(fresh->message, s->message, sizeof fresh->message);
         }
     }
     load_refusal *r = &out->refusals[i];

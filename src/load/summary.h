@@ -42,7 +42,7 @@ typedef struct {
     load_role role;
     load_outcome outcome; /* LOAD_REFUSED or LOAD_FAILED */
     int http_status;
-    char reason[REASON_MAX];
+    char reason[REASON_MAX], message[160]; /* message: of the first */
     uint32_t count, retry_after_min_s, retry_after_max_s;
 } load_refusal;
 
