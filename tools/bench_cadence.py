@@ -12,7 +12,7 @@ its own (the machine's holes) and in the client's (with its own). Standard libra
 
 import argparse, json, os, platform, sys, time, traceback
 
-import cadence_bars
+import cadence_bars, cadence_limits
 from cadence_client import Failed, Report
 
 SCENARIOS = {
@@ -26,6 +26,11 @@ SCENARIOS = {
     "batch": cadence_bars.scenario_batch,
     "cost": cadence_bars.scenario_cost,
     "starvation": cadence_bars.scenario_starvation,
+    "model": cadence_limits.scenario_model,
+    "fairness": cadence_limits.scenario_fairness,
+    "refusal": cadence_limits.scenario_refusal,
+    "cancel": cadence_limits.scenario_cancel,
+    "overload": cadence_limits.scenario_overload,
 }
 NEED_OWN_SERVER = {"llama", "cost", "fairness", "refusal", "cancel", "overload"}
 

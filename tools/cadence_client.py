@@ -289,6 +289,11 @@ class Server:
         with open(f"/proc/{self.process.pid}/status") as f:
             return next(int(line.split()[1]) * 1024 for line in f if line.startswith(key))
 
+    def cpu_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def newest(self):
         """The trace's end; a cursor beyond it is taken for that."""
         return json.loads(fetch(self.port, f"/debug/steps?since={1 << 62}")[1])["cursor"]
