@@ -9,6 +9,7 @@ int inspect_main(int argc, char **argv);
 int tokenize_main(int argc, char **argv);
 int render_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
+int tune_main(int argc, char **argv);
 int hash_key_main(int argc, char **argv);
 
 #endif

@@ -21,6 +21,7 @@ static const command commands[] = {
     {"tokenize", tokenize_main, "text on stdin, token ids out"},
     {"render", render_main, "messages on stdin, prompt text out, by a chat template"},
     {"bench", bench_main, "measure this machine with a model"},
+    {"tune", tune_main, "measure this machine under every policy, write settings for serve"},
     {"hash-key", hash_key_main, "the hash of an API key, for the config file of serve"},
     {NULL, NULL, NULL},
 };

@@ -1,0 +1,249 @@
+/* load/plot.c: see the header. */
+#include "load/plot.h"
+
+#include <math.h>
+
+enum { WIDTH = 520, HEIGHT = 290, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 42, TICKS_MAX = 24 };
+
+typedef struct {
+    double from, to; /* of the values, or of their logarithms */
+    bool log;
+    double ticks[TICKS_MAX];
+    uint32_t tick_count;
+} axis;
+
+void plot_text(buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '<' || *text == '>' || *text == '&' || *text == '"' || *text == '\'')
+            buf_printf(out, "&#%d;", *text);
+        else
+            buf_byte(out, *text);
+    }
+}
+
+void plot_number(buf *out, double value)
+{
+    static const struct {
+        double from;
+        const char *unit;
+    } units[] = {{1e9, "G"}, {1e6, "M"}, {1e4, "k"}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (fabs(value) >= units[i].from * 0.9995) {
+            double scale = units[i].from == 1e4 ? 1e3 : units[i].from;
+            buf_printf(out, "%.3g%s", value / scale, units[i].unit);
+            return;
+        }
+    if (fabs(value) >= 1000)
+        buf_printf(out, "%.0f", value);
+    else
+        buf_printf(out, "%.3g", value);
+}
+
+static bool is_drawn(const plot *p, double x, double y)
+{
+    return isfinite(x) && isfinite(y) && (x > 0 || !p->x_log) && (y > 0 || !p->y_log);
+}
+
+/* ---- axes ---- */
+
+static void widen(axis *a, double value)
+{
+    if (!isfinite(value) || (a->log && value <= 0))
+        return;
+    double v = a->log ? log10(value) : value;
+    a->from = fmin(a->from, v);
+    a->to = fmax(a->to, v);
+}
+
+static void add_tick(axis *a, double value)
+{
+    double v = a->log ? log10(value) : value;
+    if (a->tick_count < TICKS_MAX && v >= a->from - 1e-9 && v <= a->to + 1e-9)
+        a->ticks[a->tick_count++] = value;
+}
+
+/* Linear: from 0 or a round number up to a round number. */
+static void round_linear(axis *a, bool from_zero)
+{
+    if (from_zero && a->from > 0)
+        a->from = 0;
+    double span = a->to - a->from > 0 ? a->to - a->from : 1, step = pow(10, floor(log10(span)));
+    for (int i = 0; span / step > 6; i++)
+        step *= i % 2 ? 2.5 : 2;
+    if (span / step < 3)
+        step /= 2;
+    a->from = floor(a->from / step + 1e-9) * step;
+    a->to = ceil(a->to / step - 1e-9) * step;
+    if (a->to <= a->from)
+        a->to = a->from + step;
+    for (double v = a->from; v <= a->to + step / 2; v += step)
+        add_tick(a, fabs(v) < step / 1e6 ? 0 : v);
+}
+
+/* Logarithmic: 1, 2, 5 of each power when the axis is short. */
+static void round_log(axis *a)
+{
+    static const double parts[] = {1, 2, 5};
+    if (a->to - a->from < 0.3) {
+        a->from -= 0.15;
+        a->to += 0.15;
+    }
+    a->from -= 0.04 * (a->to - a->from);
+    a->to += 0.06 * (a->to - a->from);
+    bool fine = a->to - a->from < 2.6;
+    for (int power = (int)floor(a->from); power <= (int)ceil(a->to); power++)
+        for (int i = 0; i < (fine ? 3 : 1); i++)
+            add_tick(a, parts[i] * pow(10, power));
+}
+
+/* The points' own places, where they stand far enough apart. */
+static void own_ticks(axis *a, const plot *p)
+{
+    double last = -INFINITY, apart = (a->to - a->from) / 10;
+    for (;;) { /* the smallest value that is larger than the last one */
+        double next = INFINITY;
+        for (uint32_t s = 0; s < p->series_count; s++)
+            for (uint32_t i = 0; i < p->series[s].count; i++) {
+                double v = a->log ? log10(p->series[s].x[i]) : p->series[s].x[i];
+                if (is_drawn(p, p->series[s].x[i], p->series[s].y[i]) && v >= last + apart && v < next)
+                    next = v;
+            }
+        if (!isfinite(next))
+            return;
+        add_tick(a, a->log ? pow(10, next) : next);
+        last = next;
+    }
+}
+
+static bool make_axes(const plot *p, axis *x, axis *y)
+{
+    *x = (axis){.from = INFINITY, .to = -INFINITY, .log = p->x_log};
+    *y = (axis){.from = INFINITY, .to = -INFINITY, .log = p->y_log};
+    for (uint32_t s = 0; s < p->series_count; s++) {
+        const plot_series *one = &p->series[s];
+        for (uint32_t i = 0; i < one->count; i++) {
+            if (!is_drawn(p, one->x[i], one->y[i]))
+                continue;
+            widen(x, one->x[i]);
+            widen(y, one->y[i]);
+            if (one->high[i] > 0) {
+                widen(y, one->low[i]);
+                widen(y, one->high[i]);
+            }
+        }
+    }
+    if (!isfinite(x->from) || !isfinite(y->from))
+        return false;
+    if (p->level > 0)
+        widen(y, p->level);
+    if (p->y_log)
+        round_log(y);
+    else
+        round_linear(y, true);
+    double edge = x->to > x->from ? 0.03 * (x->to - x->from) : 0.5;
+    x->from -= edge;
+    x->to += edge;
+    own_ticks(x, p);
+    return true;
+}
+
+static double place(const axis *a, double value, double start, double end)
+{
+    double v = a->log ? log10(value) : value;
+    return start + (v - a->from) / (a->to - a->from) * (end - start);
+}
+
+static double x_of(const axis *a, double value)
+{
+    return place(a, value, LEFT, WIDTH - RIGHT);
+}
+
+static double y_of(const axis *a, double value)
+{
+    return place(a, value, HEIGHT - BOTTOM, TOP);
+}
+
+/* ---- drawing ---- */
+
+static void draw_axes(const plot *p, const axis *x, const axis *y, buf *out)
+{
+    for (uint32_t i = 0; i < y->tick_count; i++) {
+        double at = y_of(y, y->ticks[i]);
+        buf_printf(out, "<path class=\"axis\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", LEFT,
+                   at, WIDTH - RIGHT, LEFT - 7, at + 4);
+        plot_number(out, y->ticks[i]);
+        buf_text(out, "</text>\n");
+    }
+    for (uint32_t i = 0; i < x->tick_count; i++) {
+        buf_printf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x_of(x, x->ticks[i]),
+                   HEIGHT - BOTTOM + 17);
+        plot_number(out, x->ticks[i]);
+        buf_text(out, "</text>\n");
+    }
+    buf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6);
+    plot_text(out, p->x_label);
+    buf_text(out, "</text>\n");
+    if (p->level > 0) {
+        double at = y_of(y, p->level);
+        buf_printf(out, "<path class=\"bound\" d=\"M%d %.1fH%d\"/><text class=\"level\" x=\"%d\" y=\"%.1f\">", LEFT, at,
+                   WIDTH - RIGHT, LEFT + 6, at - 5);
+        plot_text(out, p->level_name ? p->level_name : "");
+        buf_text(out, "</text>\n");
+    }
+    if (p->diagonal) {
+        double least = fmax(pow(10, x->from), pow(10, y->from)), most = fmin(pow(10, x->to), pow(10, y->to));
+        if (p->x_log && p->y_log && most > least)
+            buf_printf(out, "<path class=\"bound\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x_of(x, least), y_of(y, least),
+                       x_of(x, most), y_of(y, most));
+    }
+}
+
+static void draw_line(const plot *p, const plot_series *s, const axis *x, const axis *y, buf *out)
+{
+    bool open = false;
+    buf_printf(out, "<g class=\"s%u\">", s->hue % 8);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->high[i] > 0 && is_drawn(p, s->x[i], s->low[i]) && is_drawn(p, s->x[i], s->high[i]))
+            buf_printf(out, "<path class=\"reach\" d=\"M%.1f %.1fV%.1f\"/>", x_of(x, s->x[i]), y_of(y, s->low[i]),
+                       y_of(y, s->high[i]));
+    buf_text(out, "<path class=\"line\" d=\"");
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (!is_drawn(p, s->x[i], s->y[i])) {
+            open = false;
+            continue;
+        }
+        buf_printf(out, "%c%.1f %.1f", open ? 'L' : 'M', x_of(x, s->x[i]), y_of(y, s->y[i]));
+        open = true;
+    }
+    buf_text(out, "\"/>");
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (!is_drawn(p, s->x[i], s->y[i]))
+            continue;
+        double px = x_of(x, s->x[i]), py = y_of(y, s->y[i]);
+        buf_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\"><title>", px, py);
+        plot_text(out, s->name);
+        buf_text(out, ", ");
+        plot_number(out, s->x[i]);
+        buf_text(out, ": ");
+        plot_number(out, s->y[i]);
+        buf_text(out, "</title></circle>");
+        if (s->marked == (int)i)
+            buf_printf(out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"8\"/>", px, py);
+    }
+    buf_text(out, "</g>\n");
+}
+
+void plot_svg(const plot *p, buf *out)
+{
+    axis x, y;
+    if (!make_axes(p, &x, &y))
+        return;
+    buf_printf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
+    plot_text(out, p->title);
+    buf_text(out, "\">\n");
+    draw_axes(p, &x, &y, out);
+    for (uint32_t s = 0; s < p->series_count; s++)
+        draw_line(p, &p->series[s], &x, &y, out);
+    buf_text(out, "</svg>\n");
+}
