@@ -54,7 +54,7 @@ function showTiles() {
   const over = Object.values(e.violations).reduce((a, b) => a + b, 0);
   const cause = Object.entries(e.violations).sort((a, b) => b[1] - a[1])[0];
   value("tile-over", count(over), e.gaps ? "of " + count(e.gaps) + " gaps" : "");
-  put($("tile-over-note"), over ? cause[0] + " mostly · " + count(e.alarms) + " alarms" : "since the start");
+  put($("tile-over-note"), over ? cause[0] + " mostly · " + count(e.alarms) + (e.alarms === 1 ? " alarm" : " alarms") : "since the start");
   value("tile-running", String(e.running), e.waiting ? "+ " + e.waiting + " waiting" : "");
   put($("tile-running-note"), "of " + e.max_sequences + " at once");
   value("tile-out", rates ? count(rates.out) : "–", "tok/s");

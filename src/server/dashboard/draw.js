@@ -134,14 +134,16 @@ export function drawOverview(canvas) {
   }
 }
 
-// A line for each token, as high as its gap was long; the dashed line is the bound, the triangle marks the worst.
+// A line for each token, as high as its gap was long (up to three bounds: the number beside says more); the dashed line
+// is the bound, the triangle marks the worst.
 export function drawStrip(canvas, gaps, bound) {
   const p = paper(canvas);
   if (!p) return;
   const { pen, width, height } = p, until = serverNow() - DELAY_US, from = until - WINDOW_US;
   const worst = gaps.reduce((a, b) => (b.gap > (a ? a.gap : 0) ? b : a), null);
-  const top = Math.max(bound * 1.25, worst ? worst.gap * 1.08 : 0) || 1, floor = height - 1;
-  const x = (t) => ((t - from) / WINDOW_US) * width, y = (gap) => floor - (gap / top) * (floor - 7);
+  const longest = worst ? worst.gap * 1.08 : 0, floor = height - 1;
+  const top = Math.max(bound * 1.25, bound ? Math.min(longest, bound * 3) : longest) || 1;
+  const x = (t) => ((t - from) / WINDOW_US) * width, y = (gap) => floor - Math.min(1, gap / top) * (floor - 7);
   pen.strokeStyle = colours.line;
   pen.beginPath();
   pen.moveTo(0, floor + 0.5);
