@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from browser import Browser, find_chromium
 from conftest import HEADWAY, ROOT, Server
 
 STEP_MS = 4
@@ -136,6 +137,48 @@ def test_the_page_stands_alone(quick, tmp_path):
     row = next(r for r in data["requests"] if r["outcome"] == "done")
     assert len(row["at"]) == len(row["text"]) == row["deltas"]
     assert row["at"][0] / 10 == pytest.approx(row["ttft_ms"], abs=0.1)
+
+
+@pytest.mark.skipif(not find_chromium(), reason="no Chromium")
+def test_the_page_replays_the_streams_on_the_recorded_clock(quick, tmp_path):
+    page = tmp_path / "r.html"
+    bench("mixed", "--url", quick.url, "--duration", 10, "--scale", 0.2, "--html", page)
+    browser = Browser(find_chromium(), 1160, 1000)
+    try:
+        browser.open(f"file://{page}#t=0.1")
+        assert browser.eval("document.querySelectorAll('#plots svg').length") == 5
+        assert browser.eval("document.querySelectorAll('#cells tbody tr').length") == 4
+        clock = "parseFloat(document.getElementById('clock').textContent)"
+        words = "[...document.querySelectorAll('.stream .words')].map((e) => e.textContent.length).join()"
+        assert browser.eval(clock) == 0.1 and browser.eval("document.getElementById('play').textContent") == "Play"
+        browser.eval("document.body.focus()")
+        browser.press(" ", " ")  # the space bar plays
+        before, seen, start = browser.eval(clock), {browser.eval(words)}, time.monotonic()
+        while time.monotonic() < start + 3:
+            seen.add(browser.eval(words))
+        moved, passed = browser.eval(clock) - before, time.monotonic() - start
+        assert passed * 0.7 - 0.3 < moved < passed * 1.3 + 0.3
+        assert len(seen) > 10  # text came piece by piece
+        browser.press(" ", " ")
+        stopped = browser.eval(clock)
+        time.sleep(0.3)
+        assert browser.eval(clock) == stopped
+        browser.eval(
+            "[...document.querySelectorAll('#jumps button')].find((b) => b.textContent === 'documents alone').click()"
+        )
+        assert "documents alone" in browser.eval("document.getElementById('clock').textContent")
+        names = browser.accessible()
+        assert ("button", "Play") in names and ("slider", "Time in the run") in names
+        assert any(role == "image" and "Worst gap" in name for role, name in names)
+        light = browser.eval("getComputedStyle(document.body).backgroundColor")
+        browser.prefer(color_scheme="dark")
+        assert browser.eval("getComputedStyle(document.body).backgroundColor") != light
+        browser.resize(390, 844)
+        assert browser.eval("document.documentElement.scrollWidth <= innerWidth")
+        browser.screenshot(tmp_path / "narrow.png", whole=False)
+        assert browser.problems == []
+    finally:
+        browser.close()
 
 
 def test_refusals_are_told_by_reason(serve, tmp_path):
