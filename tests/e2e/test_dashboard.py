@@ -17,11 +17,15 @@ CURVES = {
     "format": "headway-curves-1",
     "machine": "a machine",
     "bound_ms": 50,
+    "choice": {"policy": "cadence", "chunk": 512},
     "policies": [
         {"policy": "cadence", "sweet": 512,
          "points": [{"chunk": 256, "chat_gap_ms": 48, "document_premium": 1.2, "chat_tokens_per_s": 21},
                     {"chunk": 512, "chat_gap_ms": 49, "document_premium": 1.1, "chat_tokens_per_s": 20}]},
-        {"policy": "<img src=x>", "points": [{"chunk": 256, "chat_gap_ms": 900, "document_premium": 1}]},
+        {"policy": "<img src=x>",
+         "points": [{"chunk": 256, "chat_gap_ms": 900, "document_premium": 1},
+                    {"chunk": 512, "chat_gap_ms": 9, "document_premium": None, "starved": True},
+                    {"chunk": 1024, "refused": "no"}]},
     ],
 }
 
@@ -168,7 +172,9 @@ def test_the_chat_can_be_stopped(page, server):
 def test_curves_are_drawn_and_told(page):
     page.wait_for("document.querySelectorAll('#curves svg').length === 2")
     assert page.eval("document.querySelectorAll('#curves .sweet').length") == 2
-    assert "512 (sweet spot)" in text(page, "#curves table")
+    assert "512 (best)" in text(page, "#curves table")
+    assert "take cadence, chunks of 512" in text(page, "#curves-note")
+    assert "starved" in text(page, "#curves table") and "NaN" not in text(page, "#curves")
     assert "<img src=x>" in text(page, "#curves table") and not page.eval("document.querySelector('#curves img')")
 
 

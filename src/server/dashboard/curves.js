@@ -20,10 +20,12 @@ function scaleOf(values, logarithmic) {
     for (let value = 0; value <= top + tick / 2; value += tick) ticks.push(Number(value.toPrecision(6)));
     return { place: (value) => value / top, ticks };
   }
-  const from = Math.floor(Math.log10(Math.max(low, 1e-3))), to = Math.max(from + 1, Math.ceil(Math.log10(high)));
-  const ticks = [];
-  for (let power = from; power <= to; power++) ticks.push(10 ** power);
-  return { place: (value) => (Math.log10(Math.max(value, 10 ** from)) - from) / (to - from), ticks };
+  const steps = [];
+  for (let power = -3; power < 9; power++) for (const digit of [1, 2, 5]) steps.push(digit * 10 ** power);
+  const first = Math.max(0, steps.findLastIndex((x) => x <= low)), last = steps.findIndex((x) => x >= high);
+  const ticks = steps.slice(first, Math.max(first + 1, last < 0 ? steps.length - 1 : last) + 1);
+  const from = Math.log10(ticks[0]), span = Math.log10(ticks[ticks.length - 1]) - from;
+  return { place: (value) => (Math.log10(Math.max(value, ticks[0])) - from) / span, ticks };
 }
 
 function draw(curves, { field, title, logarithmic, bound }) {
@@ -71,7 +73,7 @@ function legend(curves) {
     key.style.background = `var(${HUES[policy] || "--ink"})`;
     return make("li", {}, key, policy);
   });
-  if (curves.policies.some((p) => p.sweet)) items.push(make("li", {}, make("i", { className: "key ring" }), "sweet spot"));
+  if (curves.policies.some((p) => p.sweet)) items.push(make("li", {}, make("i", { className: "key ring" }), "best of its policy"));
   return make("ul", { className: "legend", "aria-label": "Policies" }, ...items);
 }
 
@@ -81,8 +83,11 @@ function table(curves) {
     make("td", { className: "num", text: value > 0 ? text + unit : "–" });
   const rows = curves.policies.flatMap(({ policy, points, sweet }) => points.map((q) => make("tr", {},
     make("th", { scope: "row", text: policy }),
-    make("td", { className: "num", text: q.chunk + (q.chunk === sweet ? " (sweet spot)" : "") }),
-    number(q.chat_gap_ms, " ms"), number(q.document_premium, " x", q.document_premium?.toFixed(2)), number(q.chat_tokens_per_s, " tok/s"))));
+    make("td", { className: "num", text: q.chunk + (q.chunk === sweet ? " (best)" : "") }),
+    q.refused ? make("td", { className: "num", text: "refused" }) : number(q.chat_gap_ms, " ms"),
+    q.starved ? make("td", { className: "num", text: "starved" })
+      : number(q.document_premium, " x", q.document_premium?.toFixed(2)),
+    number(q.chat_tokens_per_s, " tok/s"))));
   return make("details", {}, make("summary", { text: "As a table" }), make("div", { className: "scroll" },
     make("table", {}, make("caption", { text: "The measured points" }),
       make("thead", {}, make("tr", {}, ...head.map((text, i) => make("th", { scope: "col", text, className: i ? "num" : "" })))),
@@ -98,7 +103,8 @@ export async function showCurves() {
   try {
     const curves = await getJson("/debug/curves");
     if (!sensible(curves)) throw new Error("the file of the curves has another shape than this page knows");
-    put($("curves-note"), [curves.machine, curves.model].filter(Boolean).join(" · "));
+    const choice = curves.choice ? `take ${curves.choice.policy}, chunks of ${curves.choice.chunk}` : "";
+    put($("curves-note"), [curves.machine, curves.model, choice].filter(Boolean).join(" · "));
     const pictures = PICTURES.map((picture) => draw(curves, picture)).filter(Boolean);
     place.replaceChildren(legend(curves), make("div", { className: "curves" }, ...pictures), table(curves));
   } catch (problem) {
