@@ -1,7 +1,7 @@
 /* model/file/model_file.h: what does this file hold? Metadata and tensor views of an untrusted model file (GGUF v2, v3,
- * split or not) or directory (safetensors of Hugging Face or MLX, shown under GGUF's keys and tensor names). A view borrows the mapping: it lives until model_file_close. Opened and read by one
- * thread; read-only afterwards, so any thread may read. Every count, offset and type has been checked when open returns
- * OK. */
+ * split or not) or directory (safetensors of Hugging Face or MLX, shown under GGUF's keys and tensor names). A view
+ * borrows the mapping: it lives until model_file_close. Opened and read by one thread; read-only afterwards, so any
+ * thread may read. Every count, offset and type has been checked when open returns OK. */
 #ifndef HEADWAY_MODEL_FILE_MODEL_FILE_H
 #define HEADWAY_MODEL_FILE_MODEL_FILE_H
 
@@ -19,8 +19,8 @@ struct model_tensor {
     uint64_t ne[4];   /* ne[0] contiguous; unused ones are 1 */
     const void *data; /* inside the mapping: ne[1] * ne[2] * ne[3] rows of blocks of `type`; NULL: use read_rows */
     size_t bytes;     /* of all rows as blocks of `type` */
-    /* Rows [first, first + count) of all ne[1] * ne[2] * ne[3] as blocks of `type`, where the file holds them otherwise:
-     * scales apart, in another order, one expert at a time. Any thread. NULL: `data` has them. */
+    /* Rows [first, first + count) of all ne[1] * ne[2] * ne[3] as blocks of `type`, where the file holds them
+     * otherwise: scales apart, in another order, one expert at a time. Any thread. NULL: `data` has them. */
     void (*read_rows)(const model_tensor *tensor, uint64_t first, uint64_t count, void *dst);
     const void *source; /* read_rows' own */
 };

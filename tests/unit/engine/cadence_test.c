@@ -2,6 +2,8 @@
  * starvation, for machines whose numbers are known exactly. */
 #include "engine_fixture.h"
 
+#include <stdio.h>
+
 static const sim_config box = {.prefill_tokens_per_s = 2000,
                                .decode_base_us = 3300,
                                .decode_row_us = 500,
@@ -195,7 +197,7 @@ static tenant_table two_tenants(double first, double second, request_class klass
     const char *const names[] = {"default", "first", "second"};
     const double weights[] = {1, first, second};
     for (int i = 0; i < 3; i++) {
-        strcpy(table.tenants[i].name, names[i]);
+        snprintf(table.tenants[i].name, sizeof table.tenants[i].name, "%s", names[i]);
         table.tenants[i].weight = weights[i];
         table.tenants[i].klass = klass;
     }

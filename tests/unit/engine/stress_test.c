@@ -138,10 +138,8 @@ static void what_is_said_depends_on_the_request_alone(void **state)
                           .reply_tokens = 77,
                           .block_tokens = run % 4 ? 64 : 5,
                           .max_rows = run % 5 ? 40 : 2};
-        engine_config config = {.policy = policies[run % 5],
-                                .clock = &clock.base,
-                                .unseeded = true,
-                                .schedule.chunk_tokens = 128};
+        engine_config config = {
+            .policy = policies[run % 5], .clock = &clock.base, .unseeded = true, .schedule.chunk_tokens = 128};
         fixture_open(&f, sim, config);
         rng lengths = {7}, when = {(uint64_t)run};
         for (uint64_t i = 0; i < REQUESTS; i++) {
