@@ -87,9 +87,8 @@ static size_t take_header(char *data, size_t one, size_t size, void *context)
 
 /* ---- one request ---- */
 
-static void set_common(const load_client *c, CURL *easy)
+static void set_common(CURL *easy)
 {
-    (void)c;
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
@@ -135,7 +134,7 @@ static status client_send(load_transport *base, const load_request *request, err
     char url[1200];
     snprintf(url, sizeof url, "%s/v1/chat/completions", c->url);
     curl_easy_reset(t->easy); /* keeps the connection */
-    set_common(c, t->easy);
+    set_common(t->easy);
     curl_easy_setopt(t->easy, CURLOPT_URL, url);
     curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, request->session->role == LOAD_AGENTS ? c->headers : c->doc_headers);
     curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->body.data);
@@ -343,7 +342,7 @@ status load_client_facts(load_client *c, server_facts *out, error *err)
     if (!easy)
         return error_set(err, ERR_MEMORY, "out of memory");
     snprintf(url, sizeof url, "%s/v1/models", c->url);
-    set_common(c, easy);
+    set_common(easy);
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, c->headers);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep_bytes);
