@@ -14,7 +14,14 @@
 #include "runner/model_runner.h"
 #include "sim/sim_runner.h"
 
-enum { FULL_MS = 240000, QUICK_MS = 60000, READ_ROUNDS = 3, FLOPS_TOKENS = 64, GAP_MS_MAX = 3600000 };
+enum {
+    FULL_MS = 240000,
+    QUICK_MS = 60000,
+    STEPS_US = 200 /* of each of its milliseconds, for the steps */,
+    READ_ROUNDS = 3,
+    FLOPS_TOKENS = 64,
+    GAP_MS_MAX = 3600000
+};
 static const double share_default = 0.25;
 
 static const flag_spec tune_flags[] = {
@@ -185,12 +192,17 @@ static status measure(tune *t, bool real, error *err)
                         .quick = r->quick,
                         .end_us = t->start_us + (r->quick ? QUICK_MS : FULL_MS) * UINT64_C(1000),
                         .teller = {tell, t}};
+    tune_stepping stepping = {.runner = t->runner,
+                              .clock = t->clock,
+                              .quick = r->quick,
+                              .budget_us = (r->quick ? QUICK_MS : FULL_MS) * STEPS_US,
+                              .teller = {tell, t}};
     r->machine = t->machine;
     r->model = t->model;
     t->steps = true;
     status st = real ? count_flops(t, err) : OK;
     if (!st)
-        st = tune_measure_steps(t->runner, t->clock, r->quick, &sweep.teller, &r->costs, err);
+        st = tune_measure_steps(&stepping, &r->costs, err);
     t->steps = false;
     return st ? st : tune_sweep_run(&sweep, r, err);
 }
@@ -236,6 +248,21 @@ static status read_flags(tune *t, error *err)
     return flag_given(f, "--ctx") ? flag_number(f, "--ctx", 1, 1u << 24, &number, err) : OK;
 }
 
+/* What else runs on the machine is measured with it. */
+static void warn_when_busy(tune *t)
+{
+    double load = 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(&load, 1) != 1)
+        return;
+    t->report.load_average = load;
+    if (load > (double)cores / 2)
+        fprintf(stderr,
+                "headway tune: the machine is busy (load %.1f on %ld cores): these figures will be of little "
+                "use\n",
+                load, cores);
+}
+
 int tune_main(int argc, char **argv)
 {
     error err = {0};
@@ -254,6 +281,8 @@ int tune_main(int argc, char **argv)
             st = tune_folder_open(flag_text(&t->flags, "--out"), &err);
         if (!st)
             st = real ? open_model(t, &err) : open_sim(t, runner, &err);
+        if (!st && real)
+            warn_when_busy(t);
         if (!st)
             st = measure(t, real, &err);
         end_progress();

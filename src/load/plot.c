@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { WIDTH = 520, HEIGHT = 290, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 42, TICKS_MAX = 24 };
+enum { WIDTH = 430, HEIGHT = 256, LEFT = 46, RIGHT = 14, TOP = 14, BOTTOM = 42, TICKS_MAX = 24 };
 
 typedef struct {
     double from, to; /* of the values, or of their logarithms */
@@ -86,8 +86,8 @@ static void round_log(axis *a)
 {
     static const double parts[] = {1, 2, 5};
     if (a->to - a->from < 0.3) {
-        a->from -= 0.15;
-        a->to += 0.15;
+        a->from -= 0.3;
+        a->to += 0.3;
     }
     a->from -= 0.04 * (a->to - a->from);
     a->to += 0.06 * (a->to - a->from);

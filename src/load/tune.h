@@ -65,6 +65,7 @@ typedef struct {
 typedef struct {
     const char *machine, *model;
     uint64_t unix_seconds;
+    double load_average; /* of the machine before the run; 0: not known, or simulated */
     bool quick, gap_auto;
     uint64_t gap_us, smallest_gap_us; /* the operator's bound; the least that this box can keep */
     double chat_share;

@@ -15,13 +15,14 @@ static const char style[] =
     "--line:#343840;--s0:#ff7a70;--s1:#a0a4ad;--s2:#b99af0;--s3:#f0a04b;--s4:#63b0ff;--s5:#67c98f;--s6:#4fc3cf;"
     "--s7:#ee88c9}}\n"
     "*{box-sizing:border-box}body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,"
-    "sans-serif}main{max-width:1180px;margin:0 auto;padding:28px 20px 60px}h1{font-size:26px;margin:0;"
-    "letter-spacing:-.02em}h2{font-size:18px;margin:40px 0 6px}p{margin:4px 0 12px;max-width:78ch}"
+    "sans-serif}main{max-width:1260px;margin:0 auto;padding:28px 20px 60px}h1{font-size:26px;margin:0;"
+    "letter-spacing:-.02em}h2{font-size:18px;margin:40px 0 6px}p{margin:4px 0 "
+    "12px;max-width:78ch;overflow-wrap:anywhere}"
     ".soft,figcaption,caption{color:var(--soft);font-size:13.5px}\n"
     ".choice{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--s4);border-radius:8px;"
     "padding:14px 18px;margin:18px 0}.choice b{font-size:20px;letter-spacing:-.01em}.choice p{margin:4px 0 0}"
     "code{font:13.5px ui-monospace,monospace;overflow-wrap:anywhere}\n"
-    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:16px}"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr));gap:16px}"
     "figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px 8px}"
     "figcaption{color:var(--ink);font-weight:600;font-size:14px;margin-bottom:8px}\n"
     "svg{display:block;width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:var(--soft)}"
@@ -144,7 +145,7 @@ static void put_chunk_plots(const tune_report *r, plot *p, buf *out)
     p->level = 1;
     p->level_name = "alone";
     figure(p, out);
-    *p = (plot){.title = "Chat: gap between tokens, ms (99th percentile; thin: median to worst)",
+    *p = (plot){.title = "Chat: gap between tokens, p99, ms",
                 .x_label = "tokens of a chunk",
                 .x_log = true,
                 .y_log = true,
@@ -191,7 +192,9 @@ static void put_bound_plots(const tune_report *r, plot *p, buf *out)
     char names[PLOT_SERIES_MAX][24];
     *p = (plot){.title = "Document: time to first token, times alone", .x_label = "bound, ms", .x_log = true};
     fill_bounds(r, p, names, premium_of, false);
-    buf_text(out, "<h2>Cadence: the bound and the chat's share</h2>\n");
+    buf_text(out,
+             "<h2>Cadence: the bound and the chat's share</h2>\n<p>The longest gap that a stream is promised (dashed "
+             "in the middle) and the least part of the device time for chats, both set by the operator.</p>\n");
     for (uint32_t i = 0; i < r->point_count; i++)
         if (r->points[i].bound_sweep && r->points[i].refused[0]) {
             buf_printf(out, "<p class=\"soft\">Bounds under %.4g ms are refused here.</p>\n",
@@ -206,7 +209,7 @@ static void put_bound_plots(const tune_report *r, plot *p, buf *out)
     p->level = 1;
     p->level_name = "alone";
     figure(p, out);
-    *p = (plot){.title = "Chat: gap between tokens, ms (99th percentile; thin: median to worst; dashed: the bound)",
+    *p = (plot){.title = "Chat: gap between tokens, p99, ms",
                 .x_label = "bound, ms",
                 .x_log = true,
                 .y_log = true,
@@ -338,7 +341,10 @@ static void put_head(const tune_report *r, buf *out)
     plot_text(out, r->model);
     buf_text(out, " · ");
     plot_text(out, r->machine);
-    buf_printf(out, " · %s%s</p>\n", date, r->quick ? " · quick" : "");
+    buf_printf(out, " · %s%s", date, r->quick ? " · quick" : "");
+    if (r->load_average > 0.5)
+        buf_printf(out, " · load before the run %.1f", r->load_average);
+    buf_text(out, "</p>\n");
 }
 
 void tune_html(const tune_report *r, buf *out)
@@ -350,11 +356,13 @@ void tune_html(const tune_report *r, buf *out)
     }
     put_head(r, out);
     put_choice(r, out);
-    buf_printf(out,
-               "<h2>What a document and a chat do to each other</h2>\n<p>A chat decodes; a document of %u tokens "
-               "arrives. Alone it takes %.0f ms to its first token, and the chat alone makes %.1f tok/s. Larger chunks "
-               "serve the document, smaller ones the chat; each policy trades in its own way.</p>\n",
-               r->document_tokens, r->alone_us.median / 1e3, r->solo_tokens_per_s);
+    buf_printf(
+        out,
+        "<h2>What a document and a chat do to each other</h2>\n<p>A chat decodes; a document of %u tokens "
+        "arrives. Alone it takes %.0f ms to its first token, and the chat alone makes %.1f tok/s. Larger chunks "
+        "serve the document, smaller ones the chat; each policy trades in its own way. A thin line goes from the "
+        "median gap to the worst.</p>\n",
+        r->document_tokens, r->alone_us.median / 1e3, r->solo_tokens_per_s);
     put_chunk_plots(r, p, out);
     put_bound_plots(r, p, out);
     put_table(r, out);

@@ -49,7 +49,9 @@ static void put_head(const tune_report *r, const char *format, buf *out)
     put_string(out, "model", r->model);
     buf_byte(out, ',');
     put_string(out, "date", date);
-    buf_printf(out, ",\"quick\":%s,\n", r->quick ? "true" : "false");
+    buf_printf(out, ",\"quick\":%s,", r->quick ? "true" : "false");
+    put_number(out, "load_average", r->load_average);
+    buf_text(out, ",\n");
 }
 
 /* ---- curves.json ---- */

@@ -12,9 +12,10 @@ enum { REPEATS_MAX = 9, ROWS_MAX = 16, CHUNK_MAX = 2048, POSITION_CHUNK = 256, S
 typedef struct {
     runner *runner;
     hw_clock *clock;
-    const tune_teller *teller;
+    tune_teller teller;
     uint32_t limit, repeats; /* tokens of a context that fits the pool; repetitions of one cost */
-    uint64_t spend_us;       /* on one cost, once it has two repetitions */
+    uint64_t spend_us;       /* on one cost */
+    uint64_t end_us;         /* of the sizes measured now */
     sampling_params greedy;
     int32_t *tokens; /* (limit + 2) random ids */
     uint32_t *pages; /* (pages of limit): 0, 1, 2 ... */
@@ -85,6 +86,11 @@ static double run_once(meter *m, const step_plan *plan)
     return (double)(m->clock->now_us(m->clock) - start_us);
 }
 
+static double left_us(const meter *m)
+{
+    return (double)m->end_us - (double)m->clock->now_us(m->clock);
+}
+
 /* The first run warms up; a long one counts nevertheless. */
 static void add_cost(meter *m, tune_cost_list *list, const step_plan *plan, uint32_t size, uint32_t position)
 {
@@ -93,7 +99,7 @@ static void add_cost(meter *m, tune_cost_list *list, const step_plan *plan, uint
     double spent_us = warm_us;
     if (warm_us * 2 > (double)m->spend_us)
         us[count++] = warm_us;
-    while (!m->failed && count < m->repeats && (count < 2 || spent_us < (double)m->spend_us))
+    while (!m->failed && count < m->repeats && (count < 1 || spent_us < (double)m->spend_us))
         spent_us += us[count++] = run_once(m, plan);
     if (!m->failed && list->count < TUNE_COSTS_MAX)
         list->items[list->count++] = (tune_cost){size, position, tune_spread_of(us, count)};
@@ -117,8 +123,8 @@ static void tell(const meter *m, double part, const char *format, uint32_t numbe
 {
     char what[64];
     snprintf(what, sizeof what, format, number);
-    if (m->teller && m->teller->tell)
-        m->teller->tell(m->teller->context, what, part);
+    if (m->teller.tell)
+        m->teller.tell(m->teller.context, what, part);
 }
 
 static void measure_chunks(meter *m, bool quick, tune_costs *out)
@@ -131,7 +137,8 @@ static void measure_chunks(meter *m, bool quick, tune_costs *out)
         tell(m, 0.5 * count / most, "prefill, chunks of %u tokens", count);
         step_plan plan = chunk_plan(m, 0, count);
         add_cost(m, &out->chunks, &plan, count, 0);
-        if (count == most)
+        double next_us = m->failed ? 0 : 2 * factor * out->chunks.items[out->chunks.count - 1].us.median;
+        if (count == most || next_us > left_us(m))
             break;
     }
     close_slots(m, 1);
@@ -160,6 +167,8 @@ static void measure_depths(meter *m, bool quick, tune_costs *out)
     if (!open_slots(m, 1))
         return;
     for (uint32_t i = 0; i < count && !m->failed; i++) {
+        if (tune_prompt_us(out, depths[i] - at) > left_us(m))
+            break;
         tell(m, 0.55 + 0.3 * i / count, "prefill and decode at depth %u", depths[i]);
         for (uint32_t n; at < depths[i]; at += n) {
             n = depths[i] - at < most ? depths[i] - at : most;
@@ -196,15 +205,18 @@ static void measure_rows(meter *m, tune_costs *out)
     close_slots(m, most);
 }
 
-status tune_measure_steps(runner *r, hw_clock *clock, bool quick, const tune_teller *teller, tune_costs *out,
-                          error *err)
+status tune_measure_steps(const tune_stepping *stepping, tune_costs *out, error *err)
 {
-    meter m = {.teller = teller, .repeats = quick ? 3 : 7, .spend_us = quick ? 250000 : 1000000};
-    status st = meter_open(&m, r, clock, err);
+    bool quick = stepping->quick;
+    meter m = {.teller = stepping->teller, .repeats = quick ? 3 : 7, .spend_us = quick ? 250000 : 1000000};
+    status st = meter_open(&m, stepping->runner, stepping->clock, err);
     if (st)
         return st;
-    out->weight_bytes = r->info.weight_bytes;
+    uint64_t start_us = m.clock->now_us(m.clock);
+    out->weight_bytes = m.runner->info.weight_bytes;
+    m.end_us = start_us + stepping->budget_us * 6 / 10;
     measure_chunks(&m, quick, out);
+    m.end_us = start_us + stepping->budget_us * 9 / 10;
     if (!m.failed)
         measure_depths(&m, quick, out);
     if (!m.failed)

@@ -12,10 +12,17 @@ typedef struct {
     void *context;
 } tune_teller;
 
-/* Fills chunks, positions, rows, depths and weight_bytes of `out`. `quick`: fewer sizes and repetitions. ERR_LIMIT: a
- * context too short to measure anything. */
-status tune_measure_steps(runner *r, hw_clock *clock, bool quick, const tune_teller *teller, tune_costs *out,
-                          error *err);
+typedef struct {
+    runner *runner;
+    hw_clock *clock;
+    bool quick;         /* fewer sizes and repetitions */
+    uint64_t budget_us; /* what would take longer is left out: large chunks, deep positions */
+    tune_teller teller;
+} tune_stepping;
+
+/* Fills chunks, positions, rows, depths and weight_bytes of `out`. ERR_LIMIT: a context too short to measure anything.
+ */
+status tune_measure_steps(const tune_stepping *stepping, tune_costs *out, error *err);
 /* One chunk of so many random tokens at position 0: for counting what it does. */
 status tune_run_chunk(runner *r, hw_clock *clock, uint32_t tokens, error *err);
 
