@@ -18,6 +18,8 @@ typedef struct {
     uint32_t chunk_tokens;    /* the token budget of a chunk */
     uint64_t window_us;       /* of decode between two chunks of a document */
     uint64_t deadline_us;     /* the earliest of the interactive streams: last token + bound */
+    double gap_us;            /* the bound of that stream */
+    bool after_decode;        /* the last step was a decode step */
     double decode_us;         /* predicted: a step of all interactive streams; 0: no opinion */
     double margin_us;         /* what predictions, overrun and delivery may be wrong by */
     double overrun_us;        /* how late a prefill with a deadline comes back */

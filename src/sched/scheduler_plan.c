@@ -73,6 +73,8 @@ static policy_view view_of(scheduler *s, uint64_t now_us)
                         .chunk_tokens = s->chunk_tokens,
                         .window_us = s->settings.window_us,
                         .deadline_us = f.deadline_us,
+                        .gap_us = (double)f.gap_us,
+                        .after_decode = s->after_decode,
                         .decode_us = s->decode_us,
                         .margin_us = s->margin_part * s->decode_us + delivery_part * (double)f.gap_us,
                         .overrun_us = step_model_overrun_us(&s->model),
@@ -321,6 +323,7 @@ void scheduler_apply(scheduler *s, const step_plan *plan, const step_result *res
         append_token(seq, result->tokens[i].token, end_us);
     }
     apply_chunk(s, plan, result, end_us);
+    s->after_decode = plan->kind == STEP_DECODE;
     if (plan->row_count > 0)
         s->chunk_since_decode = false;
     if (plan->kind == STEP_PREFILL && result->chunk_done)

@@ -26,7 +26,7 @@ struct scheduler {
     uint32_t interactive_decoding; /* of the decoding list */
     uint32_t lesser_running;       /* documents and batch sequences with a slot */
     uint32_t tenant_running[TENANTS_MAX];
-    bool chunk_since_decode;
+    bool chunk_since_decode, after_decode;
     uint64_t chunk_ended_us;
     uint32_t solo_steps;
 

@@ -28,14 +28,24 @@ static policy_choice without_streams(const policy_view *view)
     return batch > 0 ? decode(INFINITY) : (policy_choice){.kind = STEP_IDLE};
 }
 
-/* How long other work may go on before interactive decode has had too little by its share. After a step of d its debt
- * is about -(1 - share) d / 2, and the next one is due at + (1 - share) d / 2: so on average it is nothing. */
+/* Interactive decode and other work take turns that are long enough for caches to stay warm: other work until decode is
+ * owed this much by its share, then decode until it has had as much too much. A turn of other work is a third of the
+ * bound, or what balances one step where steps are long. */
+static double turn_debt_us(const policy_view *view)
+{
+    double by_bound = view->chat_share * view->gap_us / 6, by_step = (1 - view->chat_share) * view->decode_us / 2;
+    return by_bound > by_step ? by_bound : by_step;
+}
+
+/* How long other work may go on before interactive decode has had too little by its share. */
 static double until_share_us(const policy_view *view)
 {
     if (view->chat_share <= 0)
         return INFINITY;
-    double threshold = (1 - view->chat_share) * view->decode_us / 2;
-    return (threshold - view->chat_owed_us) / view->chat_share;
+    double debt_us = turn_debt_us(view);
+    if (view->after_decode && view->chat_owed_us > -debt_us)
+        return 0;
+    return (debt_us - view->chat_owed_us) / view->chat_share;
 }
 
 static policy_choice choose(const policy_view *view)
