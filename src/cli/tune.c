@@ -199,7 +199,6 @@ static status measure(tune *t, bool real, error *err)
                               .teller = {tell, t}};
     r->machine = t->machine;
     r->model = t->model;
-    t->steps = true;
     status st = real ? count_flops(t, err) : OK;
     if (!st)
         st = tune_measure_steps(&stepping, &r->costs, err);
@@ -270,6 +269,7 @@ int tune_main(int argc, char **argv)
     if (!t)
         return command_fail(&tune_spec, &err, 1);
     t->clock = clock_real();
+    t->steps = true;
     t->start_us = t->real_start_us = clock_now_us();
     t->report.unix_seconds = clock_unix_seconds();
     int code = command_parse(&tune_spec, argc, argv, &t->flags);

@@ -184,13 +184,8 @@ static void draw_axes(const plot *p, const axis *x, const axis *y, buf *out)
     buf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6);
     plot_text(out, p->x_label);
     buf_text(out, "</text>\n");
-    if (p->level > 0) {
-        double at = y_of(y, p->level);
-        buf_printf(out, "<path class=\"bound\" d=\"M%d %.1fH%d\"/><text class=\"level\" x=\"%d\" y=\"%.1f\">", LEFT, at,
-                   WIDTH - RIGHT, LEFT + 6, at - 5);
-        plot_text(out, p->level_name ? p->level_name : "");
-        buf_text(out, "</text>\n");
-    }
+    if (p->level > 0)
+        buf_printf(out, "<path class=\"bound\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(y, p->level), WIDTH - RIGHT);
     if (p->diagonal) {
         double least = fmax(pow(10, x->from), pow(10, y->from)), most = fmin(pow(10, x->to), pow(10, y->to));
         if (p->x_log && p->y_log && most > least)
@@ -234,6 +229,16 @@ static void draw_line(const plot *p, const plot_series *s, const axis *x, const 
     buf_text(out, "</g>\n");
 }
 
+/* Last of all, above the lines. */
+static void name_level(const plot *p, const axis *y, buf *out)
+{
+    if (p->level <= 0 || !p->level_name)
+        return;
+    buf_printf(out, "<text class=\"level\" x=\"%d\" y=\"%.1f\">", LEFT + 6, y_of(y, p->level) - 5);
+    plot_text(out, p->level_name);
+    buf_text(out, "</text>\n");
+}
+
 void plot_svg(const plot *p, buf *out)
 {
     axis x, y;
@@ -245,5 +250,6 @@ void plot_svg(const plot *p, buf *out)
     draw_axes(p, &x, &y, out);
     for (uint32_t s = 0; s < p->series_count; s++)
         draw_line(p, &p->series[s], &x, &y, out);
+    name_level(p, &y, out);
     buf_text(out, "</svg>\n");
 }

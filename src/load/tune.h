@@ -67,6 +67,7 @@ typedef struct {
     uint64_t unix_seconds;
     double load_average; /* of the machine before the run; 0: not known, or simulated */
     bool quick, gap_auto;
+    bool sparse;                      /* fewer points: quick, or the box is slow */
     uint64_t gap_us, smallest_gap_us; /* the operator's bound; the least that this box can keep */
     double chat_share;
     uint32_t context, document_tokens, chat_tokens;
@@ -80,6 +81,12 @@ typedef struct {
 tune_spread tune_spread_of(double *values, uint32_t count);              /* sorts them; count >= 1 */
 double tune_quantile(const double *sorted, uint32_t count, double part); /* the least value that `part` do not exceed */
 
+/* Did the document alone take much the same time before and after the points? */
+static inline bool tune_is_steady(const tune_report *r)
+{
+    return r->alone_us.most <= 1.25 * r->alone_us.least;
+}
+
 static inline const tune_sample *tune_value(const tune_point *p) /* NULL: refused, or not measured yet */
 {
     return p->sample_count ? &p->samples[p->best] : NULL;
@@ -88,8 +95,8 @@ static inline const tune_sample *tune_value(const tune_point *p) /* NULL: refuse
 /* Takes a further sample in: of two that differ the one with the lower 99th percentile counts, since what disturbs a
  * run only adds. */
 void tune_add_sample(tune_point *p, const tune_sample *sample);
-/* Does the point break out from between its neighbours, or a bound that its policy promises? Then it was disturbed, or
- * is worth another look. */
+/* Does the point break out from between its neighbours, or a bound that its policy promises, or was a bound refused
+ * that this box can keep? Then it was disturbed, or is worth another look. */
 bool tune_is_odd(const tune_report *r, uint32_t index);
 
 /* Is the bound kept by 99 of 100 gaps, does the chat have its share of its rate alone, does the document get read? */

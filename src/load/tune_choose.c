@@ -70,7 +70,9 @@ bool tune_is_odd(const tune_report *r, uint32_t index)
 {
     const tune_point *p = &r->points[index];
     const tune_sample *own = tune_value(p);
-    if (!own || own->starved)
+    if (!own)
+        return p->refused[0] && p->gap_us >= r->smallest_gap_us;
+    if (own->starved)
         return false;
     if (strcmp(p->policy, "cadence") == 0 && own->p99_us > (double)p->gap_us)
         return true;

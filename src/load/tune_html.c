@@ -20,14 +20,17 @@ static const char style[] =
     "12px;max-width:78ch;overflow-wrap:anywhere}"
     ".soft,figcaption,caption{color:var(--soft);font-size:13.5px}\n"
     ".choice{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--s4);border-radius:8px;"
-    "padding:14px 18px;margin:18px 0}.choice b{font-size:20px;letter-spacing:-.01em}.choice p{margin:4px 0 0}"
+    "padding:14px 18px;margin:18px 0}.choice b{font-size:20px;letter-spacing:-.01em}.choice p{margin:4px 0 "
+    "0;max-width:100ch}"
     "code{font:13.5px ui-monospace,monospace;overflow-wrap:anywhere}\n"
     ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr));gap:16px}"
     "figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px 8px}"
     "figcaption{color:var(--ink);font-weight:600;font-size:14px;margin-bottom:8px}\n"
     "svg{display:block;width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:var(--soft)}"
     ".axis{stroke:var(--line)}.bound{stroke:var(--ink);stroke-dasharray:5 4;fill:none;opacity:.7}"
-    "svg .level{fill:var(--ink)}.line{fill:none;stroke:currentColor;stroke-width:2}.reach{stroke:currentColor;"
+    "svg "
+    ".level{fill:var(--ink);paint-order:stroke;stroke:var(--card);stroke-width:4px}.line{fill:none;stroke:currentColor;"
+    "stroke-width:2}.reach{stroke:currentColor;"
     "stroke-width:2;opacity:.35}circle{fill:currentColor}.mark{fill:none;stroke:var(--ink);stroke-width:2}\n"
     ".s0{color:var(--s0)}.s1{color:var(--s1)}.s2{color:var(--s2)}.s3{color:var(--s3)}.s4{color:var(--s4)}"
     ".s5{color:var(--s5)}.s6{color:var(--s6)}.s7{color:var(--s7)}\n"
@@ -345,6 +348,12 @@ static void put_head(const tune_report *r, buf *out)
     if (r->load_average > 0.5)
         buf_printf(out, " · load before the run %.1f", r->load_average);
     buf_text(out, "</p>\n");
+    if (!tune_is_steady(r))
+        buf_printf(
+            out,
+            "<p><b>The machine was not steady:</b> the same document took %.0f to %.0f ms alone. Figures of such a "
+            "run say little.</p>\n",
+            r->alone_us.least / 1e3, r->alone_us.most / 1e3);
 }
 
 void tune_html(const tune_report *r, buf *out)

@@ -131,7 +131,7 @@ void tune_curves_json(const tune_report *r, buf *out)
     number(out, "document_ttft_most_ms", r->alone_us.most / 1e3);
     number(out, "chat_gap_ms", r->solo_gap_us / 1e3);
     put_number(out, "chat_tokens_per_s", r->solo_tokens_per_s);
-    buf_text(out, "},\n\"choice\":");
+    buf_printf(out, ",\"steady\":%s},\n\"choice\":", tune_is_steady(r) ? "true" : "false");
     if (choice >= 0) {
         buf_byte(out, '{');
         put_string(out, "policy", r->points[choice].policy);

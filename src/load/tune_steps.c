@@ -167,7 +167,7 @@ static void measure_depths(meter *m, bool quick, tune_costs *out)
     if (!open_slots(m, 1))
         return;
     for (uint32_t i = 0; i < count && !m->failed; i++) {
-        if (tune_prompt_us(out, depths[i] - at) > left_us(m))
+        if (i > 0 && tune_prompt_us(out, depths[i] - at) > left_us(m))
             break;
         tell(m, 0.55 + 0.3 * i / count, "prefill and decode at depth %u", depths[i]);
         for (uint32_t n; at < depths[i]; at += n) {

@@ -9,7 +9,8 @@ enum {
     CHUNK_LEAST = 64,
     CHAT_TOKENS = 32,
     ALONE_RUNS = 3,
-    /* two before the points, one after */ DOCUMENT_LEAST = 128,
+    /* two before the points, one after */ DOCUMENT_LEAST = 256,
+    DOCUMENT_WANTED = 1024,
     SOLO_US = 1000000
 };
 static const double point_fixed_us = 400000; /* an engine's start and a chat's first tokens */
@@ -27,7 +28,7 @@ static void add_point(tune_report *r, const tune_point *p)
 static void add_chunks(tune_report *r, const char *policy, uint32_t chunk_max)
 {
     bool ends_only = strcmp(policy, "decode-first") == 0; /* between them nothing changes: it reads nothing */
-    uint32_t factor = ends_only ? chunk_max / CHUNK_LEAST : r->quick ? 4 : 2;
+    uint32_t factor = ends_only ? chunk_max / CHUNK_LEAST : r->sparse ? 4 : 2;
     for (uint32_t chunk = CHUNK_LEAST < chunk_max ? CHUNK_LEAST : chunk_max;; chunk *= factor < 2 ? 2 : factor) {
         chunk = chunk < chunk_max ? chunk : chunk_max;
         add_point(r, &(tune_point){.policy = policy, .chunk = chunk, .gap_us = r->gap_us, .chat_share = r->chat_share});
@@ -39,14 +40,14 @@ static void add_chunks(tune_report *r, const char *policy, uint32_t chunk_max)
 void tune_plan_points(tune_report *r, uint32_t chunk_max)
 {
     static const char *const policies[] = {"prefill-first", "decode-first", "chunked", "gate", "cadence"};
-    static const uint32_t bounds_ms[] = {10, 25, 50, 100, 200}, quick_ms[] = {25, 50, 100};
+    static const uint32_t bounds_ms[] = {10, 25, 50, 100, 200}, few_ms[] = {25, 50, 100};
     static const double shares[] = {0, 0.25, 0.5};
     r->point_count = 0;
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
         add_chunks(r, policies[i], chunk_max);
-    const uint32_t *bounds = r->quick ? quick_ms : bounds_ms;
-    uint32_t count = r->quick ? 3 : 5;
-    for (uint32_t s = 0; s < 3; s += r->quick ? 2 : 1)
+    const uint32_t *bounds = r->sparse ? few_ms : bounds_ms;
+    uint32_t count = r->sparse ? 3 : 5;
+    for (uint32_t s = 0; s < 3; s += r->sparse ? 2 : 1)
         for (uint32_t b = 0; b < count; b++)
             add_point(r, &(tune_point){.policy = "cadence",
                                        .bound_sweep = true,
@@ -76,23 +77,39 @@ double tune_predict_us(const tune_report *r, uint32_t document_tokens)
     return sum_us;
 }
 
-/* About half of the context, halved until all points fit the time. */
+static double time_left_us(const tune_sweep *sweep)
+{
+    uint64_t now_us = sweep->clock->now_us(sweep->clock);
+    return sweep->end_us > now_us ? (double)(sweep->end_us - now_us) : 0;
+}
+
+/* The largest document, from half of the context down to `least`, whose points fit the time; else `least`. */
+static bool fit_document(const tune_sweep *sweep, tune_report *r, uint32_t least)
+{
+    uint32_t chunk_most = sweep->runner->info.max_chunk_tokens, tokens = r->context / 2;
+    double left_us = time_left_us(sweep) * (1 - rerun_part);
+    for (;; tokens = tokens * 7 / 8 > least ? tokens * 7 / 8 : least) {
+        uint32_t chunk = CHUNK_LEAST;
+        while (chunk * 2 <= chunk_most && chunk * 2 <= tokens)
+            chunk *= 2;
+        tune_plan_points(r, chunk < chunk_most ? chunk : chunk_most);
+        r->document_tokens = tokens;
+        if (tune_predict_us(r, tokens) <= left_us)
+            return true;
+        if (tokens <= least)
+            return false;
+    }
+}
+
+/* A slow box gets fewer points rather than a document that says nothing. */
 static void choose_document(const tune_sweep *sweep, tune_report *r)
 {
-    const runner_info *info = &sweep->runner->info;
-    uint64_t now_us = sweep->clock->now_us(sweep->clock);
-    double left_us = sweep->end_us > now_us ? (double)(sweep->end_us - now_us) * (1 - rerun_part) : 0;
-    uint32_t tokens = r->context / 2;
-    for (;; tokens = tokens * 3 / 4) {
-        uint32_t chunk = CHUNK_LEAST;
-        while (chunk * 2 <= info->max_chunk_tokens && chunk * 2 <= tokens)
-            chunk *= 2;
-        tune_plan_points(r, chunk < info->max_chunk_tokens ? chunk : info->max_chunk_tokens);
-        if (tune_predict_us(r, tokens) <= left_us || tokens * 3 / 4 < DOCUMENT_LEAST)
-            break;
-    }
-    r->document_tokens = tokens;
     r->chat_tokens = CHAT_TOKENS;
+    r->sparse = sweep->quick;
+    if (fit_document(sweep, r, r->quick ? DOCUMENT_LEAST : DOCUMENT_WANTED) || r->quick)
+        return;
+    r->sparse = true;
+    fit_document(sweep, r, DOCUMENT_LEAST);
 }
 
 /* ---- measuring ---- */
@@ -129,12 +146,20 @@ static status measure_document(measurer *m, error *err)
     return OK;
 }
 
+static void rescale(tune_report *r, double factor)
+{
+    for (uint32_t i = 0; i < r->costs.chunks.count; i++)
+        r->costs.chunks.items[i].us.median *= factor;
+    for (uint32_t i = 0; i < r->costs.positions.count; i++)
+        r->costs.positions.items[i].us.median *= factor;
+}
+
 static status measure_alone(measurer *m, error *err)
 {
     tune_report *r = m->report;
     tune_sample sample;
     status st = OK;
-    for (uint32_t i = 0; i < (r->quick ? 1 : 2) && !st; i++)
+    while (!st && m->alone_count < (r->quick ? 1 : 2))
         st = measure_document(m, err);
     if (st)
         return st;
@@ -208,8 +233,7 @@ static status measure_again(measurer *m, error *err)
     for (uint32_t i = 0; i < r->point_count && !st; i++) {
         tune_point *p = &r->points[i];
         double cost_us = point_fixed_us + (tune_value(p) ? tune_value(p)->ttft_us : 0);
-        uint64_t now_us = m->sweep->clock->now_us(m->sweep->clock);
-        if (p->sample_count != 1 || !tune_is_odd(r, i) || (double)now_us + cost_us > (double)m->sweep->end_us)
+        if (p->sample_count > 1 || !tune_is_odd(r, i) || cost_us > time_left_us(m->sweep))
             continue;
         tell_point(m, p, 0.9 + 0.1 * i / r->point_count);
         st = measure_point(m, p, err);
@@ -235,6 +259,15 @@ status tune_sweep_run(const tune_sweep *sweep, tune_report *r, error *err)
     choose_document(sweep, r);
     if (sweep->teller.tell)
         sweep->teller.tell(sweep->teller.context, "document and chat, each alone", 0);
+    if ((st = measure_document(&m, err)))
+        return st;
+    double off = r->alone_us.median / tune_prompt_us(&r->costs, r->document_tokens);
+    if (off < 0.7 || off > 1.4) { /* the steps were measured in another mood of the machine: once more, by this speed */
+        m.alone_count = 0;
+        rescale(r, off);
+        choose_document(sweep, r);
+        rescale(r, 1 / off);
+    }
     if ((st = measure_alone(&m, err)))
         return st;
     double all_us = tune_predict_us(r, r->document_tokens), done_us = 0;

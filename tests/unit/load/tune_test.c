@@ -133,6 +133,25 @@ static void points_that_break_out_are_odd(void **state)
     assert_true(tune_is_odd(r, 2));
     add(r, "cadence", 64, 1.2, 51, 50); /* it promised 50 */
     assert_true(tune_is_odd(r, 4));
+    tune_point *refused = &r->points[r->point_count++];
+    *refused = (tune_point){.policy = "cadence", .bound_sweep = true, .gap_us = 10000, .refused = "too short"};
+    assert_false(tune_is_odd(r, 5));
+    refused->gap_us = 25000; /* 12 ms can be kept */
+    assert_true(tune_is_odd(r, 5));
+    free(r);
+}
+
+static void a_box_that_changes_its_speed_is_not_steady(void **state)
+{
+    (void)state;
+    tune_report *r = report_of();
+    buf out = {0};
+    assert_true(tune_is_steady(r));
+    r->alone_us.most = 2.6e6;
+    assert_false(tune_is_steady(r));
+    tune_table(r, &out);
+    assert_non_null(strstr(out.data, "not steady"));
+    buf_free(&out);
     free(r);
 }
 
@@ -175,7 +194,7 @@ static void curves_are_this_json(void **state)
         "\"bound_ms\":50,\"bound_auto\":false,\"smallest_bound_ms\":12,\"chat_share\":0.25,\"context\":8192,"
         "\"document_tokens\":2048,\"chat_prompt_tokens\":32,\n"
         "\"alone\":{\"document_ttft_ms\":2000,\"document_ttft_least_ms\":1900,\"document_ttft_most_ms\":2100,"
-        "\"chat_gap_ms\":10,\"chat_tokens_per_s\":100},\n"
+        "\"chat_gap_ms\":10,\"chat_tokens_per_s\":100,\"steady\":true},\n"
         "\"choice\":{\"policy\":\"cadence\",\"chunk\":512,\"keeps_bound\":true},\n"
         "\"policies\":[\n{\"policy\":\"decode-first\",\"points\":[\n"
         "{\"chunk\":64,\"document_premium\":null,\"document_ttft_ms\":null,\"starved\":true,\"estimated\":false,"
@@ -451,7 +470,7 @@ static void a_sweep_fits_its_time(void **state)
         assert_int_equal(tune_measure_steps(&stepping, &r->costs, &err), OK);
         assert_int_equal(tune_sweep_run(&sweep, r, &err), OK);
         assert_true(b.clock.time_us - start_us <= budget_us * 11 / 10);
-        assert_true(r->document_tokens >= 128 && r->document_tokens <= 1024);
+        assert_true(r->document_tokens >= 256 && r->document_tokens <= 1024);
         assert_true(r->gap_us == 52000 && r->gap_auto); /* 4 steps of 4 rows */
         int choice = tune_choice(r);
         assert_true(choice >= 0 && strcmp(r->points[choice].policy, "cadence") == 0);
@@ -473,6 +492,7 @@ int main(void)
         cmocka_unit_test(starved_documents_and_refused_bounds_are_never_chosen),
         cmocka_unit_test(when_nothing_keeps_the_bound_the_nearest_is_taken),
         cmocka_unit_test(points_that_break_out_are_odd),
+        cmocka_unit_test(a_box_that_changes_its_speed_is_not_steady),
         cmocka_unit_test(of_two_samples_the_less_disturbed_counts),
         cmocka_unit_test(quantiles_are_values_that_were_measured),
         cmocka_unit_test(curves_are_this_json),
