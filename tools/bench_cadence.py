@@ -10,7 +10,7 @@ figures mean nothing. Each line has the largest hole that a canary saw, a thread
 its own (the machine's holes) and in the client's (with its own). Standard library only.
 """
 
-import argparse, json, os, platform, sys, time, traceback
+import argparse, json, os, platform, signal, sys, time, traceback
 
 import cadence_bars, cadence_limits
 from cadence_client import Failed, Report
@@ -109,6 +109,7 @@ def main():
     if unknown:
         sys.exit(f"--only: no scenario {unknown[0]}; there are {', '.join(SCENARIOS)}")
     sys.setswitchinterval(0.0005)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # the server is ended on the way out
     entries = [run(name, o) for name in names]
     checks = [c for e in entries for c in e["checks"]]
     failed = [e["scenario"] for e in entries if "failed" in e]

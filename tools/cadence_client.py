@@ -391,8 +391,9 @@ class Canary:
         self.thread.join()
         self.client_hole_ms = self.worst / 1e6
         self.steal_s = steal_seconds() - self.before
-        worst, holes = self.process.communicate("")[0].split()
-        self.hole_ms, self.holes = float(worst), int(holes)
+        said = self.process.communicate("")[0].split()
+        if len(said) == 2:  # else it was ended with us
+            self.hole_ms, self.holes = float(said[0]), int(said[1])
 
     def facts(self):
         return {"hole_ms": round(self.hole_ms, 1), "holes_over_5_ms": self.holes,

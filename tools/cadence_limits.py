@@ -177,7 +177,8 @@ def scenario_refusal(o, report):
         name = "headway_refusal_seconds_"
         mean = (after[name + "sum", ()] - before[name + "sum", ()]) / max(1, counted)
         report.note(f"{len(times)} refused, {accepted} accepted; the server used {cores:.2f} cores meanwhile; "
-                    f"server clock: mean {mean * 1e3:.3f} ms of {counted}; client: median {median(times):.2f}, worst {max(times):.1f} ms")
+                    f"server clock: mean {mean * 1e3:.3f} ms of {counted}; client: median {median(times):.2f}, worst "
+                    f"{max(times):.1f} ms", cores=cores)
         report.check("server clock: p99 of refusals is at most, ms", "<= 5", bound * 1e3,
                      bound <= 0.005 and counted >= len(times), canary)
         report.check("client: p99 from the last body byte, ms", "(<= 5)", quantile(times, 0.99),
@@ -402,8 +403,8 @@ def scenario_overload(o, report):
         again = median(solo_itl_ms(server, rng, 200))
         report.note(f"{rate:.1f} requests/s are sustainable; {load.sent} sent in {seconds:.0f} s, {load.served} "
                     f"served, {load.refused} refused, {load.broken} broken; chats' TTFT median "
-                    f"{median(load.firsts):.0f} ms; gaps p50 {median(load.gaps):.1f} p99 {quantile(load.gaps, 0.99):.1f} worst "
-                    f"{max(load.gaps, default=0):.0f} ms; server counts {over:.0f} of {gaps:.0f} gaps over; at rest "
+                    f"{median(load.firsts):.0f} ms; gaps p50 {median(load.gaps):.1f} p99 {quantile(load.gaps, 0.99):.1f} "
+                    f"worst {max(load.gaps, default=0):.0f} ms; server counts {over:.0f} of {gaps:.0f} gaps over; at rest "
                     f"after {rest_s:.1f} s", resident=sizes)
         p99 = quantile(load.gaps, 0.99)
         report.check(f"accepted chats ({load.chats}): p99 gap at --gap-ms 50, ms", "<= 50", p99, p99 <= 50, canary)
