@@ -284,7 +284,7 @@ void step_model_saw_overrun(step_model *m, double us)
 {
     double most = 4 * m->overrun_us + 2000; /* one hole of the machine's does not last */
     us = clamp(us, 0, most);
-    m->overrun_us += (us > m->overrun_us ? 0.25 : 0.015) * (us - m->overrun_us);
+    m->overrun_us += (us > m->overrun_us ? 0.35 : 0.008) * (us - m->overrun_us);
 }
 
 double step_model_overrun_us(const step_model *m)
