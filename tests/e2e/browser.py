@@ -102,7 +102,7 @@ class Browser:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def wait_for(self, condition, patience_s=20):
+    def wait_for(self, condition, patience_s=60):
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
             if self.eval(f"Boolean({condition})"):
