@@ -11,6 +11,7 @@ enum {
     ALONE_RUNS = 3,
     /* two before the points, one after */ DOCUMENT_LEAST = 256,
     DOCUMENT_WANTED = 1024,
+    POINT_RANKS = 3,
     SOLO_US = 1000000
 };
 static const double point_fixed_us = 400000; /* an engine's start and a chat's first tokens */
@@ -117,7 +118,7 @@ static void choose_document(const tune_sweep *sweep, tune_report *r)
 typedef struct {
     const tune_sweep *sweep;
     tune_report *report;
-    uint64_t seed;
+    uint64_t seed, started_us;
     double alone_us[ALONE_RUNS];
     uint32_t alone_count;
 } measurer;
@@ -235,15 +236,55 @@ static status measure_again(measurer *m, error *err)
         double cost_us = point_fixed_us + (tune_value(p) ? tune_value(p)->ttft_us : 0);
         if (p->sample_count > 1 || !tune_is_odd(r, i) || cost_us > time_left_us(m->sweep))
             continue;
-        tell_point(m, p, 0.9 + 0.1 * i / r->point_count);
+        tell_point(m, p, 0.95 + 0.05 * i / r->point_count);
         st = measure_point(m, p, err);
     }
     return st;
 }
 
+/* 0: without it there is no choice; 1: the coarse curve of bounds; 2: what refines both. The coarse ones are those of a
+ * sparse plan: every second chunk and the last. */
+static int rank_of(const tune_report *r, const tune_point *p)
+{
+    uint32_t chunk_max = r->points[r->point_count - 1].chunk, steps = 0;
+    if (p->bound_sweep) {
+        bool outer = p->gap_us == 10000 || p->gap_us == 200000 || p->chat_share == 0.25;
+        return outer && !r->sparse ? 2 : 1;
+    }
+    for (uint32_t chunk = CHUNK_LEAST; chunk < p->chunk; chunk *= 2)
+        steps++;
+    return steps % 2 == 0 || p->chunk == chunk_max ? 0 : 2;
+}
+
+/* When the machine turned out slower than it was at the start, the finer points are left out. */
+static status measure_rank(measurer *m, int rank, error *err)
+{
+    tune_report *r = m->report;
+    status st = OK;
+    for (uint32_t i = 0; i < r->point_count && !st; i++) {
+        tune_point *p = &r->points[i];
+        double cost_us = point_fixed_us + point_us(p, r->alone_us.median, r->document_tokens);
+        double left_us = time_left_us(m->sweep), all_us = fmax(1, (double)m->sweep->end_us - (double)m->started_us);
+        if (rank_of(r, p) != rank || (rank > 0 && cost_us > left_us))
+            continue;
+        tell_point(m, p, 0.95 * (1 - left_us / all_us));
+        st = measure_point(m, p, err);
+    }
+    return st;
+}
+
+static void drop_unmeasured(tune_report *r)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->point_count; i++)
+        if (tune_value(&r->points[i]) || r->points[i].refused[0])
+            r->points[kept++] = r->points[i];
+    r->point_count = kept;
+}
+
 status tune_sweep_run(const tune_sweep *sweep, tune_report *r, error *err)
 {
-    measurer m = {.sweep = sweep, .report = r};
+    measurer m = {.sweep = sweep, .report = r, .started_us = sweep->clock->now_us(sweep->clock)};
     r->gap_auto = sweep->gap_us == 0;
     r->chat_share = sweep->chat_share;
     r->quick = sweep->quick;
@@ -270,13 +311,9 @@ status tune_sweep_run(const tune_sweep *sweep, tune_report *r, error *err)
     }
     if ((st = measure_alone(&m, err)))
         return st;
-    double all_us = tune_predict_us(r, r->document_tokens), done_us = 0;
-    for (uint32_t i = 0; i < r->point_count && !st; i++) {
-        tune_point *p = &r->points[i];
-        tell_point(&m, p, 0.9 * done_us / all_us);
-        st = measure_point(&m, p, err);
-        done_us += point_fixed_us + point_us(p, r->alone_us.median, r->document_tokens);
-    }
+    for (int rank = 0; rank < POINT_RANKS && !st; rank++)
+        st = measure_rank(&m, rank, err);
+    drop_unmeasured(r);
     if (!st)
         st = measure_alone_again(&m, err);
     return st ? st : measure_again(&m, err);

@@ -483,6 +483,26 @@ static void a_sweep_fits_its_time(void **state)
     b.runner->ops->close(b.runner);
 }
 
+static void a_machine_without_time_left_measures_what_the_choice_needs(void **state)
+{
+    (void)state;
+    box b;
+    error err = {""};
+    box_open(&b);
+    tune_report *r = report_of();
+    tune_stepping stepping = {b.runner, &b.clock.base, false, 10000000, {0}};
+    assert_int_equal(tune_measure_steps(&stepping, &r->costs, &err), OK);
+    tune_sweep sweep = {
+        .runner = b.runner, .clock = &b.clock.base, .chat_share = 0.25, .end_us = b.clock.time_us + 1000};
+    assert_int_equal(tune_sweep_run(&sweep, r, &err), OK);
+    assert_int_equal(r->document_tokens, 256);
+    assert_int_equal(r->point_count, 10); /* two chunks of five policies */
+    for (uint32_t i = 0; i < r->point_count; i++)
+        assert_true(tune_value(&r->points[i]) && !r->points[i].bound_sweep);
+    b.runner->ops->close(b.runner);
+    free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +524,7 @@ int main(void)
         cmocka_unit_test(decode_first_starves_the_document),
         cmocka_unit_test(cadence_keeps_its_bound_and_one_too_small_is_refused),
         cmocka_unit_test(steps_are_measured_to_the_microsecond),
+        cmocka_unit_test(a_machine_without_time_left_measures_what_the_choice_needs),
         cmocka_unit_test(a_sweep_fits_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
