@@ -134,9 +134,11 @@ static void no_weight_destroy(backend *self, weight *w)
     (void)self, (void)w;
 }
 
-static void no_fill(backend *self, weight *w, uint32_t first, uint32_t rows, const void *raw)
+static status no_stack(backend *self, dtype type, uint32_t stack, uint32_t rows, uint32_t cols, weight **out,
+                       error *err)
 {
-    (void)self, (void)w, (void)first, (void)rows, (void)raw;
+    (void)stack;
+    return no_weight(self, type, rows, cols, NULL, out, err);
 }
 
 static size_t no_weight_bytes(const weight *w)
@@ -153,7 +155,7 @@ static status load_dry(const model_file *file, error *err)
         .buffer_destroy = no_buffer_destroy,
         .upload = no_upload,
         .weight_create = no_weight,
-        .weight_fill = no_fill,
+        .stack_create = no_stack,
         .weight_destroy = no_weight_destroy,
         .weight_bytes = no_weight_bytes,
     };
@@ -201,8 +203,8 @@ static void check_tokenizer(inspect_facts *f, const model_file *file)
 static void find_reasons(inspect_facts *f, const model_file *file)
 {
     if (!arch_find(f->architecture))
-        error_set(next_reason(f), ERR_UNSUPPORTED, "architecture \"%.*s\" is not one of llama, qwen2, qwen3, gemma3",
-                  (int)(f->architecture.size < 64 ? f->architecture.size : 64), f->architecture.data);
+        error_set(next_reason(f), ERR_UNSUPPORTED, "architecture \"%.*s\" is not one of %s",
+                  (int)(f->architecture.size < 64 ? f->architecture.size : 64), f->architecture.data, arch_names());
     check_types(f, file);
     check_tokenizer(f, file);
     error why = {0};

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t segment_capacity, error *err)
 {
@@ -15,10 +16,11 @@ status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t
     b->segment_capacity = segment_capacity;
     b->segments = calloc(segment_capacity, sizeof *b->segments);
     b->slice = calloc(segment_capacity, sizeof *b->slice);
+    b->state_slice = calloc(segment_capacity, sizeof *b->state_slice);
     b->ids = calloc(row_capacity, sizeof *b->ids);
-    b->positions = calloc(m->row_block, sizeof *b->positions);
+    b->positions = calloc(m->row_block > m->expert_block ? m->row_block : m->expert_block, sizeof *b->positions);
     status st = m->device->ops->buffer_create(m->device, (size_t)row_capacity * m->config.hidden, &b->x);
-    if (st || !b->segments || !b->slice || !b->ids || !b->positions) {
+    if (st || !b->segments || !b->slice || !b->state_slice || !b->ids || !b->positions) {
         batch_destroy(m, b);
         return error_set(err, ERR_MEMORY, "batch of %u rows: out of memory", row_capacity);
     }
@@ -33,24 +35,26 @@ void batch_destroy(const model *m, batch *b)
     m->device->ops->buffer_destroy(m->device, b->x);
     free(b->segments);
     free(b->slice);
+    free(b->state_slice);
     free(b->ids);
     free(b->positions);
     free(b);
 }
 
-void batch_start(batch *b, kv_cache *cache)
+void batch_start(batch *b, kv_cache *cache, state_cache *states)
 {
     b->rows = b->segment_count = 0;
     b->layer = b->op = b->row = 0;
     b->embedded = false;
     b->weight_bytes = b->kv_bytes = 0;
     b->cache = cache;
+    b->states = states;
 }
 
-void batch_add(batch *b, const uint32_t *pages, uint32_t position, const int32_t *tokens, uint32_t count)
+void batch_add(batch *b, uint32_t slot, const uint32_t *pages, uint32_t position, const int32_t *tokens, uint32_t count)
 {
     assert(b->segment_count < b->segment_capacity && b->rows + count <= b->row_capacity);
-    b->segments[b->segment_count++] = (batch_segment){pages, tokens, position, b->rows, count};
+    b->segments[b->segment_count++] = (batch_segment){pages, tokens, slot, position, b->rows, count};
     for (uint32_t i = 0; i < count; i++)
         b->ids[b->rows + i] = tokens[i];
     b->rows += count;
@@ -67,11 +71,15 @@ static void embed_rows(const model *m, batch *b)
     b->embedded = true;
 }
 
-/* KV bytes that the rows of this block need: every key and value up to their last position, once. */
-static uint64_t attended_bytes(const model *m, const batch *b, uint32_t layer, uint32_t row, uint32_t count)
+/* KV and state bytes that the rows of this block need: every key and value up to their last position once, every
+ * sequence's state of the layer read and written once. */
+static uint64_t remembered_bytes(const model *m, const batch *b, uint32_t layer, uint32_t row, uint32_t count)
 {
     const model_config *c = &m->config;
+    const layer_weights *w = &m->layers[layer];
     uint64_t token_bytes = (uint64_t)c->kv_heads * c->head_dim * 2 * sizeof(uint16_t), total = 0;
+    state_config state = model_state_config(m, 1);
+    uint64_t state_bytes = state.layers ? m->device->ops->state_bytes(&state) / state.layers : 0;
     for (uint32_t s = 0; s < b->segment_count; s++) {
         const batch_segment *g = &b->segments[s];
         uint32_t first = row > g->row_start ? row : g->row_start;
@@ -80,11 +88,19 @@ static uint64_t attended_bytes(const model *m, const batch *b, uint32_t layer, u
             continue;
         uint64_t end = (uint64_t)g->position + (last - g->row_start), start = 0;
         uint64_t oldest = (uint64_t)g->position + (first - g->row_start) + 1;
-        if (m->layers[layer].sliding && oldest > c->window)
+        if (w->sliding && oldest > c->window)
             start = oldest - c->window;
-        total += (end - start) * token_bytes;
+        total += w->recurrent ? 2 * state_bytes : (end - start) * token_bytes;
     }
     return total;
+}
+
+static uint32_t experts_used(const model *m, const batch *b)
+{
+    uint32_t used = 0;
+    for (uint32_t e = 0; e < m->config.experts; e++)
+        used += b->touched[e];
+    return used;
 }
 
 bool batch_advance(const model *m, batch *b)
@@ -93,13 +109,20 @@ bool batch_advance(const model *m, batch *b)
         embed_rows(m, b);
     if (b->layer >= m->config.layers)
         return true;
-    uint32_t left = b->rows - b->row;
-    uint32_t count = left < m->row_block ? left : m->row_block;
-    if (b->row == 0)
+    uint32_t left = b->rows - b->row, most = model_block_rows(m, b->op);
+    uint32_t count = left < most ? left : most;
+    if (b->row == 0) {
         b->weight_bytes += m->arch->op_weight_bytes(m, b->layer, b->op);
-    if (b->op == 0)
-        b->kv_bytes += attended_bytes(m, b, b->layer, b->row, count);
+        memset(b->touched, 0, m->config.experts);
+    }
+    if (b->op == MIXER_OP)
+        b->kv_bytes += remembered_bytes(m, b, b->layer, b->row, count);
+    uint32_t used = experts_used(m, b);
     m->arch->run_op(m, b, b->layer, b->op, b->row, count);
+    if (m->config.experts) {
+        m->device->ops->wait(m->device);
+        b->weight_bytes += model_expert_bytes(m, b->layer) * (experts_used(m, b) - used);
+    }
     b->row += count;
     if (b->row < b->rows)
         return false;

@@ -4,10 +4,18 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/arch/arch.h"
 
-enum { LAYERS_MAX = 1024, WIDTH_MAX = 1u << 20, ROW_BLOCK_MAX = 512, ROW_BLOCK_MIN = 32 };
+enum {
+    LAYERS_MAX = 1024,
+    WIDTH_MAX = 1u << 20,
+    ROW_BLOCK_MAX = 512,
+    ROW_BLOCK_MIN = 32,
+    EXPERT_ROW_BLOCK = 512, /* rows that read the experts together */
+    EXPERT_MIXER_ROWS = 128 /* of the other op beside it */
+};
 static const double row_block_flops = 2e9; /* a row block of an op stays near some milliseconds on a small CPU */
 
 static status read_heads(model *m, const model_file *file, error *err)
@@ -47,11 +55,13 @@ static status read_config(model *m, const model_file *file, error *err)
     status st;
     if ((st = arch_u32(m, file, "block_count", 0, 1, LAYERS_MAX, &c->layers, err)) ||
         (st = arch_u32(m, file, "embedding_length", 0, 1, WIDTH_MAX, &c->hidden, err)) ||
-        (st = arch_u32(m, file, "feed_forward_length", 0, 1, WIDTH_MAX, &c->ffn, err)) ||
+        (st = arch_u32(m, file, "nextn_predict_layers", 0, 0, c->layers - 1, &c->draft_layers, err)) ||
+        (st = arch_u32(m, file, "feed_forward_length", 0, 0, WIDTH_MAX, &c->ffn, err)) ||
         (st = arch_u32(m, file, "context_length", 2048, 1, UINT32_MAX / 2, &c->context, err)) ||
         (st = read_heads(m, file, err)) ||
         (st = arch_f32(m, file, "attention.layer_norm_rms_epsilon", 1e-5f, &c->rms_eps, err)))
         return st;
+    c->layers -= c->draft_layers;
     c->attend_scale = 1.0f / sqrtf((float)c->head_dim);
     c->embed_scale = 1;
     c->act = ACT_SILU;
@@ -64,15 +74,42 @@ static status read_config(model *m, const model_file *file, error *err)
 /* Every weight must be used: a file that holds tensors this family does not know would run wrong, not slow. */
 static status check_unused(const model *m, const model_file *file, error *err)
 {
-    static const char *const foreign[] = {"ffn_gate_inp.weight", "attn_qkv.weight", "ssm_a", "attn_sinks.weight"};
+    static const char *const foreign[] = {"attn_sinks.weight", "ffn_gate_inp.weight", "attn_qkv.weight", "ssm_a"};
+    bool mixed = m->config.experts || m->config.key_heads; /* whose layers say by their tensors what they are */
     char name[64];
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+    for (size_t i = 0; i < (mixed ? 1 : sizeof foreign / sizeof *foreign); i++) {
         snprintf(name, sizeof name, "blk.0.%s", foreign[i]);
         if (model_file_tensor(file, name))
             return error_set(err, ERR_UNSUPPORTED, "%s: tensor %s: architecture %s has no such part here",
                              model_file_path(file), name, m->arch->name);
     }
     return OK;
+}
+
+enum { LAYER_MATRICES = 20 };
+/* All matrices of a layer, NULL where it has none. */
+static void layer_matrices(const layer_weights *w, weight *out[LAYER_MATRICES])
+{
+    weight *all[LAYER_MATRICES] = {
+        w->q, w->k,     w->v,    w->o,         w->gate,   w->up,          w->down,      w->q_gate,      w->qkv,
+        w->z, w->alpha, w->beta, w->state_out, w->router, w->shared_gate, w->expert_up, w->expert_gate, w->expert_down};
+    memcpy(out, all, sizeof all);
+}
+
+static void count_bytes(model *m)
+{
+    const backend_ops *ops = m->device->ops;
+    m->weight_bytes = ops->weight_bytes(m->head);
+    m->resident_bytes = ops->weight_bytes(m->head) + (m->head != m->embed ? ops->weight_bytes(m->embed) : 0);
+    for (uint32_t i = 0; i < m->config.layers; i++) {
+        weight *all[LAYER_MATRICES];
+        layer_matrices(&m->layers[i], all);
+        for (uint32_t k = 0; k < LAYER_MATRICES; k++)
+            m->resident_bytes += all[k] ? ops->weight_bytes(all[k]) : 0;
+        for (uint32_t op = 0; op < m->arch->op_count; op++)
+            m->weight_bytes += m->arch->op_weight_bytes(m, i, op);
+        m->weight_bytes += m->config.experts_used * model_expert_bytes(m, i);
+    }
 }
 
 static status load_weights(model *m, const model_file *file, const load_progress *progress, error *err)
@@ -93,36 +130,52 @@ static status load_weights(model *m, const model_file *file, const load_progress
         if (progress && progress->report)
             progress->report(progress->context, "packing weights", (i + 1.0) / c->layers);
     }
-    m->weight_bytes = m->device->ops->weight_bytes(m->head);
-    for (uint32_t i = 0; i < c->layers; i++)
-        for (uint32_t op = 0; op < m->arch->op_count; op++)
-            m->weight_bytes += m->arch->op_weight_bytes(m, i, op);
+    count_bytes(m);
     return OK;
+}
+
+/* Dense families have one op that tells; mixers of a hybrid one are as wide as what they project to. */
+static double row_flops(const model_config *c)
+{
+    double ffn = 3.0 * (c->experts ? c->shared_ffn : c->ffn);
+    double mixer = 2.0 * c->key_heads * c->key_dim + 3.0 * c->value_heads * c->value_dim;
+    return 2.0 * c->hidden * (ffn > mixer ? ffn : mixer);
 }
 
 static status create_work(model *m, error *err)
 {
     const model_config *c = &m->config;
-    double flops = 2.0 * c->hidden * (3.0 * c->ffn); /* the FFN op of a row */
-    uint32_t rows = ROW_BLOCK_MAX;
-    while (rows > ROW_BLOCK_MIN && flops * rows > row_block_flops)
+    uint32_t rows = ROW_BLOCK_MAX, least = c->experts ? EXPERT_MIXER_ROWS : ROW_BLOCK_MIN;
+    while (rows > least && row_flops(c) * rows > row_block_flops)
         rows /= 2;
     m->row_block = rows;
+    m->expert_block = c->experts ? EXPERT_ROW_BLOCK : rows;
+    uint32_t q = c->heads * c->head_dim, inner = c->value_heads * c->value_dim, state = c->state_layers ? 1 : 0;
+    uint32_t ffn = c->ffn > c->shared_ffn ? c->ffn : c->shared_ffn, mixture = c->experts ? 1 : 0;
     const struct {
         buffer **out;
         uint32_t width;
     } buffers[] = {
         {&m->work.norm, c->hidden},
         {&m->work.proj, c->hidden},
-        {&m->work.q, c->heads * c->head_dim},
-        {&m->work.att, c->heads * c->head_dim},
+        {&m->work.q, q},
+        {&m->work.att, q > inner ? q : inner},
         {&m->work.k, c->kv_heads * c->head_dim},
         {&m->work.v, c->kv_heads * c->head_dim},
-        {&m->work.gate, c->ffn},
-        {&m->work.up, c->ffn},
+        {&m->work.gate, ffn},
+        {&m->work.up, ffn},
+        {&m->work.q_gate, c->key_heads ? q : 0},
+        {&m->work.qkv, state * (2 * c->key_heads * c->key_dim + inner)},
+        {&m->work.z, state * inner},
+        {&m->work.alpha, state * c->value_heads},
+        {&m->work.beta, state * c->value_heads},
+        {&m->work.router, c->experts},
+        {&m->work.shared_gate, mixture},
     };
+    rows = m->expert_block > m->row_block ? m->expert_block : m->row_block;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (m->device->ops->buffer_create(m->device, (size_t)rows * buffers[i].width, buffers[i].out))
+        if (buffers[i].width &&
+            m->device->ops->buffer_create(m->device, (size_t)rows * buffers[i].width, buffers[i].out))
             return error_set(err, ERR_MEMORY, "work buffers: out of memory");
     return OK;
 }
@@ -137,9 +190,8 @@ status model_load(model **out, const model_file *file, backend *device, const lo
         return st;
     const arch_ops *arch = arch_find(name);
     if (!arch)
-        return error_set(err, ERR_UNSUPPORTED,
-                         "%s: architecture \"%.*s\" is not supported (llama, qwen2, qwen3, gemma3 are)",
-                         model_file_path(file), (int)(name.size < 64 ? name.size : 64), name.data);
+        return error_set(err, ERR_UNSUPPORTED, "%s: architecture \"%.*s\" is not supported (%s are)",
+                         model_file_path(file), (int)(name.size < 64 ? name.size : 64), name.data, arch_names());
     model *m = calloc(1, sizeof *m);
     if (!m)
         return error_set(err, ERR_MEMORY, "model: out of memory");
@@ -163,12 +215,14 @@ fail:
 
 static void free_layer(model *m, layer_weights *w)
 {
-    buffer *vectors[] = {w->attn_norm, w->q_norm, w->k_norm,         w->q_bias,   w->k_bias,
-                         w->v_bias,    w->o_bias, w->attn_post_norm, w->ffn_norm, w->ffn_post_norm};
-    weight *matrices[] = {w->q, w->k, w->v, w->o, w->gate, w->up, w->down};
+    buffer *vectors[] = {w->attn_norm, w->q_norm, w->k_norm,         w->q_bias,    w->k_bias,
+                         w->v_bias,    w->o_bias, w->attn_post_norm, w->ffn_norm,  w->ffn_post_norm,
+                         w->conv,      w->dt,     w->decay,          w->state_norm};
+    weight *matrices[LAYER_MATRICES];
+    layer_matrices(w, matrices);
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         m->device->ops->buffer_destroy(m->device, vectors[i]);
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+    for (size_t i = 0; i < LAYER_MATRICES; i++)
         m->device->ops->weight_destroy(m->device, matrices[i]);
 }
 
@@ -184,8 +238,9 @@ void model_free(model *m)
         ops->weight_destroy(m->device, m->head);
     ops->weight_destroy(m->device, m->embed);
     ops->buffer_destroy(m->device, m->final_norm);
-    buffer *work[] = {m->work.norm, m->work.q,  m->work.k,    m->work.v,
-                      m->work.att,  m->work.up, m->work.gate, m->work.proj};
+    buffer *work[] = {m->work.norm, m->work.q,     m->work.k,    m->work.v,      m->work.att,
+                      m->work.up,   m->work.gate,  m->work.proj, m->work.q_gate, m->work.qkv,
+                      m->work.z,    m->work.alpha, m->work.beta, m->work.router, m->work.shared_gate};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++)
         ops->buffer_destroy(m->device, work[i]);
     free(m->rope.inv_freq);
@@ -195,6 +250,27 @@ void model_free(model *m)
 
 kv_cache_config model_kv_config(const model *m, uint32_t page_count)
 {
-    return (kv_cache_config){m->config.layers, m->config.kv_heads, m->config.head_dim, page_count,
+    return (kv_cache_config){m->config.kv_layers, m->config.kv_heads, m->config.head_dim, page_count,
                              !m->config.quantized};
+}
+
+state_config model_state_config(const model *m, uint32_t slots)
+{
+    const model_config *c = &m->config;
+    return (state_config){c->state_layers, slots, c->key_heads, c->value_heads, c->key_dim, c->value_dim, c->taps};
+}
+
+uint64_t model_expert_bytes(const model *m, uint32_t layer)
+{
+    const layer_weights *w = &m->layers[layer];
+    const backend_ops *ops = m->device->ops;
+    if (!w->router)
+        return 0;
+    return (ops->weight_bytes(w->expert_gate) + ops->weight_bytes(w->expert_up) + ops->weight_bytes(w->expert_down)) /
+           m->config.experts;
+}
+
+uint32_t model_block_rows(const model *m, uint32_t op)
+{
+    return op == FFN_OP ? m->expert_block : m->row_block;
 }

@@ -56,7 +56,8 @@ static op_family matmul_family(const model *m, const matmul_args *a)
         return OP_OUT;
     if (a->x.buf == m->work.gate)
         return OP_FFN_DOWN;
-    return a->target_count == 3 ? OP_QKV : OP_FFN_UP;
+    const buffer *out = a->targets[0].out.buf;
+    return out == m->work.q || out == m->work.qkv ? OP_QKV : OP_FFN_UP;
 }
 
 static void timed_matmul(backend *self, const matmul_args *a)
@@ -149,6 +150,49 @@ static void timed_add(backend *self, const add_args *a)
     end(t, self, OP_ADD, start, (op_cost){.bytes = 3 * floats((uint64_t)a->rows * a->dim)});
 }
 
+static void timed_sigmoid_mul(backend *self, const sigmoid_mul_args *a)
+{
+    op_timer *t = timer_of(self);
+    uint64_t start = begin(t);
+    t->inner->sigmoid_mul(self, a);
+    end(t, self, OP_ACTIVATION, start, (op_cost){.bytes = 3 * floats((uint64_t)a->rows * a->dim)});
+}
+
+static void timed_experts(backend *self, const experts_args *a)
+{
+    op_timer *t = timer_of(self);
+    const model_config *c = &t->model->config;
+    const weight *stacks[] = {a->gate, a->up, a->down};
+    op_cost cost = {.flops = 6 * (uint64_t)a->rows * a->used * c->expert_ffn * c->hidden};
+    uint64_t before = 0, after = 0, one = 0;
+    for (int i = 0; i < 3; i++)
+        one += t->inner->weight_bytes(stacks[i]) / c->experts;
+    for (uint32_t e = 0; e < c->experts; e++)
+        before += a->touched ? a->touched[e] : 0;
+    uint64_t start = begin(t);
+    t->inner->experts(self, a);
+    t->inner->wait(self);
+    for (uint32_t e = 0; e < c->experts; e++)
+        after += a->touched ? a->touched[e] : 0;
+    cost.bytes = (after - before) * one + 3 * floats((uint64_t)a->rows * c->hidden);
+    end(t, self, OP_EXPERTS, start, cost);
+}
+
+static void timed_delta(backend *self, const delta_args *a)
+{
+    op_timer *t = timer_of(self);
+    state_config one = model_state_config(t->model, 1);
+    op_cost cost = {.bytes = 2 * a->segment_count * (uint64_t)t->inner->state_bytes(&one) / one.layers};
+    for (uint32_t i = 0; i < a->segment_count; i++) {
+        uint64_t rows = a->segments[i].row_count;
+        cost.bytes += 2 * floats(rows * a->qkv.stride) + 2 * floats(rows * a->out.stride);
+        cost.flops += 8 * rows * one.value_heads * one.key_dim * one.value_dim;
+    }
+    uint64_t start = begin(t);
+    t->inner->delta(self, a);
+    end(t, self, OP_DELTA, start, cost);
+}
+
 static void timed_download(backend *self, const buffer *b, size_t offset, float *out, size_t count)
 {
     op_timer *t = timer_of(self);
@@ -197,6 +241,9 @@ status op_timer_attach(op_timer **out, const model *m, error *err)
     t->ops.attend = timed_attend;
     t->ops.act_mul = timed_act_mul;
     t->ops.add = timed_add;
+    t->ops.sigmoid_mul = timed_sigmoid_mul;
+    t->ops.experts = timed_experts;
+    t->ops.delta = timed_delta;
     t->ops.download = timed_download;
     t->ops.wait = timed_wait;
     t->ops.step_begin = timed_step_begin;
@@ -227,8 +274,8 @@ op_cost op_timer_cost(const op_timer *t, op_family family)
 
 const char *op_family_name(op_family family)
 {
-    static const char *const names[] = {"embedding", "norms",    "qkv",        "rope",       "kv write", "attention",
-                                        "out",       "ffn up",   "activation", "ffn down",   "add",      "head",
-                                        "download",  "sampling", "workers",    "between ops"};
+    static const char *const names[] = {"embedding", "norms",  "qkv",        "rope",     "kv write", "attention",
+                                        "out",       "ffn up", "activation", "ffn down", "experts",  "delta",
+                                        "add",       "head",   "download",   "sampling", "workers",  "between ops"};
     return names[family];
 }

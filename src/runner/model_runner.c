@@ -28,6 +28,7 @@ typedef struct {
     backend *device;
     model *model;
     kv_cache *cache;
+    state_cache *states; /* NULL when the model keeps none */
     head_scratch head;
     batch *decode; /* decode rows, and a whole chunk in a fused step */
     chunk_state chunks[OPEN_CHUNKS];
@@ -98,15 +99,15 @@ static void run_rows(model_runner *r, const step_plan *plan, step_result *result
     batch *b = r->decode;
     wanted_row wanted[MAX_ROWS + 1];
     uint32_t count = 0;
-    batch_start(b, r->cache);
+    batch_start(b, r->cache, r->states);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const decode_row *row = &plan->rows[i];
-        batch_add(b, row->pages, row->position, &row->token, 1);
+        batch_add(b, row->seq, row->pages, row->position, &row->token, 1);
         wanted[count++] = (wanted_row){i, row->seq, row->position};
     }
     if (plan->kind == STEP_FUSED) {
         const prefill_chunk *c = &plan->chunk;
-        batch_add(b, c->pages, c->position, c->tokens, c->token_count);
+        batch_add(b, c->seq, c->pages, c->position, c->tokens, c->token_count);
         if (c->sample)
             wanted[count++] = (wanted_row){b->rows - 1, c->seq, c->position + c->token_count - 1};
         result->chunk_done = true;
@@ -176,8 +177,8 @@ static void run_prefill(model_runner *r, const step_plan *plan, step_result *res
     chunk_state *state = &r->chunks[c->chunk_slot];
     batch *b = state->batch;
     if (!state->open || state->seq != c->seq || state->position != c->position || state->count != c->token_count) {
-        batch_start(b, r->cache);
-        batch_add(b, c->pages, c->position, c->tokens, c->token_count);
+        batch_start(b, r->cache, r->states);
+        batch_add(b, c->seq, c->pages, c->position, c->tokens, c->token_count);
         *state =
             (chunk_state){.batch = b, .open = true, .seq = c->seq, .position = c->position, .count = c->token_count};
     }
@@ -240,6 +241,8 @@ static void runner_close(runner *base)
     free(r->logits);
     if (r->cache)
         r->device->ops->kv_destroy(r->device, r->cache);
+    if (r->states)
+        r->device->ops->state_destroy(r->device, r->states);
     model_free(r->model);
     if (r->device)
         r->device->ops->close(r->device);
@@ -247,8 +250,64 @@ static void runner_close(runner *base)
     free(r);
 }
 
-static const runner_ops model_runner_ops = {"model",    runner_sequence_open, runner_sequence_close,
-                                            runner_run, runner_yield,         runner_close};
+static bool chunk_open(const model_runner *r, uint32_t seq)
+{
+    for (uint32_t i = 0; i < OPEN_CHUNKS; i++)
+        if (r->chunks[i].open && r->chunks[i].seq == seq)
+            return true;
+    return false;
+}
+
+static status runner_state_read(runner *base, uint32_t seq, void *dst)
+{
+    model_runner *r = (model_runner *)base;
+    if (!r->states || seq >= base->info.max_sequences)
+        return ERR_INVALID;
+    if (chunk_open(r, seq))
+        return ERR_BUSY;
+    r->device->ops->state_read(r->device, r->states, seq, dst);
+    return OK;
+}
+
+static status runner_state_write(runner *base, uint32_t seq, const void *src)
+{
+    model_runner *r = (model_runner *)base;
+    if (!r->states || seq >= base->info.max_sequences)
+        return ERR_INVALID;
+    if (chunk_open(r, seq))
+        return ERR_BUSY;
+    r->device->ops->state_write(r->device, r->states, seq, src);
+    return OK;
+}
+
+static const runner_ops model_runner_ops = {.name = "model",
+                                            .sequence_open = runner_sequence_open,
+                                            .sequence_close = runner_sequence_close,
+                                            .run = runner_run,
+                                            .yield = runner_yield,
+                                            .close = runner_close};
+static const runner_ops stateful_runner_ops = {.name = "model",
+                                               .sequence_open = runner_sequence_open,
+                                               .sequence_close = runner_sequence_close,
+                                               .run = runner_run,
+                                               .yield = runner_yield,
+                                               .close = runner_close,
+                                               .state_read = runner_state_read,
+                                               .state_write = runner_state_write};
+
+/* Streams at once: what was asked for, or fewer than usual where their recurrent states would take more than a quarter
+ * of the memory that is left. */
+static void plan_sequences(model_runner *r, const model_runner_config *config)
+{
+    runner_info *info = &r->base.info;
+    state_config one = model_state_config(r->model, 1);
+    info->state_bytes = one.layers ? r->device->ops->state_bytes(&one) : 0;
+    info->max_sequences = config->sequences ? config->sequences : DEFAULT_SEQUENCES;
+    while (!config->sequences && info->max_sequences > 1 &&
+           info->max_sequences * info->state_bytes > memory_available() / 4)
+        info->max_sequences--;
+    r->base.ops = info->state_bytes ? &stateful_runner_ops : &model_runner_ops;
+}
 
 /* Context and pool: what was asked for, or what fits into half of the memory that is left. */
 static status plan_memory(model_runner *r, const model_runner_config *config, char *text, size_t text_size, error *err)
@@ -257,8 +316,9 @@ static status plan_memory(model_runner *r, const model_runner_config *config, ch
     kv_cache_config one = model_kv_config(r->model, 1);
     info->page_tokens = KV_PAGE_TOKENS;
     info->page_bytes = r->device->ops->kv_page_bytes(&one);
-    info->max_sequences = config->sequences ? config->sequences : DEFAULT_SEQUENCES;
-    uint64_t budget = config->kv_memory ? config->kv_memory : memory_available() / 2;
+    plan_sequences(r, config);
+    uint64_t states = info->state_bytes * info->max_sequences, left = memory_available();
+    uint64_t budget = config->kv_memory ? config->kv_memory : (left > states ? left - states : 0) / 2;
     uint32_t trained = r->model->config.context, wanted = config->context ? config->context : trained;
     uint64_t pages = budget / info->page_bytes, page_limit = UINT32_MAX / 2;
     uint64_t useful = ((uint64_t)wanted + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS * info->max_sequences;
@@ -277,10 +337,13 @@ static status plan_memory(model_runner *r, const model_runner_config *config, ch
     info->context_length = fits < wanted ? (uint32_t)fits : wanted;
     info->page_count = (uint32_t)pages;
     const char *why = config->context ? "asked for" : fits < wanted ? "what the KV memory holds" : "the model's own";
-    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB for %u streams (%s); weights %llu MB",
+    char state_text[64] = "";
+    if (states)
+        snprintf(state_text, sizeof state_text, "; recurrent states %llu MB", (unsigned long long)(states >> 20));
+    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB for %u streams (%s)%s; weights %llu MB",
              info->context_length, why, (unsigned long long)(pages * info->page_bytes >> 20), info->max_sequences,
-             config->kv_memory ? "asked for" : "at most half of the free memory, used as it fills",
-             (unsigned long long)(r->model->weight_bytes >> 20));
+             config->kv_memory ? "asked for" : "at most half of the free memory, used as it fills", state_text,
+             (unsigned long long)(r->model->resident_bytes >> 20));
     return OK;
 }
 
@@ -297,6 +360,9 @@ static status create_batches(model_runner *r, const model_runner_config *config,
         return st;
     kv_cache_config kv = model_kv_config(r->model, info->page_count);
     if ((st = r->device->ops->kv_create(r->device, &kv, &r->cache, err)))
+        return st;
+    state_config states = model_state_config(r->model, info->max_sequences);
+    if (states.layers && (st = r->device->ops->state_create(r->device, &states, &r->states, err)))
         return st;
     r->samplers = calloc(info->max_sequences, sizeof *r->samplers);
     r->logits = malloc((size_t)HEAD_ROWS * r->model->config.vocab * sizeof *r->logits);

@@ -267,7 +267,12 @@ static void sim_close(runner *self)
     free(s);
 }
 
-static const runner_ops sim_ops = {"sim", sim_sequence_open, sim_sequence_close, sim_run, sim_yield, sim_close};
+static const runner_ops sim_ops = {.name = "sim",
+                                   .sequence_open = sim_sequence_open,
+                                   .sequence_close = sim_sequence_close,
+                                   .run = sim_run,
+                                   .yield = sim_yield,
+                                   .close = sim_close};
 
 #define DEFAULT(field, value)                                                                                          \
     if (!c->field)                                                                                                     \

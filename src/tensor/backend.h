@@ -4,19 +4,21 @@
  * may run an op before the call returns. All activations are f32, row-major (rows, stride). Same bits: each output row
  * depends only on its own inputs, its position and the model; never on the number of rows, their order, the page ids or
  * the thread count. So every reduction has a fixed order per row: K in blocks of 32 ascending for matmul, KV in fixed
- * splits of ATTEND_SPLIT absolute positions for attention. */
+ * splits of ATTEND_SPLIT absolute positions for attention, experts by ascending id, recurrent state token by token. */
 #ifndef HEADWAY_TENSOR_BACKEND_H
 #define HEADWAY_TENSOR_BACKEND_H
 
 #include "base/error.h"
 #include "tensor/dtype.h"
 
-enum { KV_PAGE_TOKENS = 32, ATTEND_SPLIT = 512, MATMUL_TARGETS_MAX = 3, WEIGHT_BAND_ROWS = 64 };
+enum { KV_PAGE_TOKENS = 32, ATTEND_SPLIT = 512, MATMUL_TARGETS_MAX = 4, WEIGHT_BAND_ROWS = 64 };
+enum { EXPERTS_MAX = 1024, EXPERTS_USED_MAX = 32, CONV_TAPS_MAX = 8 };
 
 typedef struct backend backend;
-typedef struct buffer buffer;     /* device memory */
-typedef struct weight weight;     /* a matrix [rows, cols], packed for the device's kernels */
-typedef struct kv_cache kv_cache; /* paged K and V of all layers, f16 */
+typedef struct buffer buffer;           /* device memory */
+typedef struct weight weight;           /* a matrix [rows, cols], or a stack of them, packed for the device's kernels */
+typedef struct kv_cache kv_cache;       /* paged K and V of all layers, f16 */
+typedef struct state_cache state_cache; /* fixed-size recurrent state of sequence slots, f32 */
 
 typedef struct {
     buffer *buf;
@@ -102,6 +104,47 @@ typedef struct {
 } add_args;
 
 typedef struct {
+    view x, gate; /* x *= sigmoid(gate), in place; gate (rows, dim), or one float a row */
+    uint32_t rows, dim;
+    bool per_row;
+} sigmoid_mul_args;
+
+typedef struct { /* p = softmax(router x); of the `used` largest (ties: the lower id) out += p_e * expert_e(x) */
+    view x, out; /* (rows, cols) */
+    view logits; /* (rows, experts): router x */
+    uint32_t rows, used;
+    bool normalize;                 /* the used p are divided by their sum */
+    const weight *gate, *up, *down; /* stacks of `experts`: expert(x) = down (act(gate x) * (up x)) */
+    activation act;
+    uint8_t *touched; /* host, one byte per expert: set to 1 where a row uses it; to be read after wait */
+} experts_args;
+
+typedef struct { /* consecutive rows of one sequence; at position 0 its state is zero, whatever the slot holds */
+    uint32_t slot, position, row_start, row_count;
+} state_segment;
+
+/* Gated DeltaNet (models.md B.4): convolution and SiLU over qkv, q and k to unit length, then token by token for value
+ * head h: S = e^g S; d = beta (v - S' k); S += k d'; o = S' q / sqrt(key_dim), g = decay_h softplus(a_h + dt_h), beta =
+ * sigmoid(b_h); out = rms(o; norm) * silu(z). */
+typedef struct {
+    state_cache *cache;
+    uint32_t layer;     /* of the state cache */
+    view qkv;           /* (rows, key_heads * key_dim twice, then value_heads * value_dim); what it holds is lost */
+    view z, out;        /* (rows, value_heads * value_dim) */
+    view a, b;          /* (rows, value_heads) */
+    const buffer *conv; /* (taps, channels): the last tap meets the row itself */
+    const buffer *dt, *decay, *norm; /* value_heads, value_heads, value_dim */
+    bool grouped;                    /* value head h has key head h / (value_heads / key_heads), else h % key_heads */
+    float eps;                       /* of the norm */
+    const state_segment *segments;
+    uint32_t segment_count;
+} delta_args;
+
+typedef struct {
+    uint32_t layers, slots, key_heads, value_heads, key_dim, value_dim, taps;
+} state_config;
+
+typedef struct {
     uint32_t layers, kv_heads, head_dim, page_count; /* pages of KV_PAGE_TOKENS tokens */
     bool exact; /* attention in f32 even where the device has a faster form: for models whose weights are floats */
 } kv_cache_config;
@@ -123,11 +166,22 @@ typedef struct backend_ops {
     /* Rows [first, first + rows) of a weight that was created without any; first is a multiple of WEIGHT_BAND_ROWS, and
      * so is rows but for the last. So a caller need not hold all of a large matrix twice. */
     void (*weight_fill)(backend *self, weight *w, uint32_t first, uint32_t rows, const void *raw);
+    /* `stack` matrices of rows x cols. weight_fill numbers their rows through (matrix e has [e * rows, (e + 1) *
+     * rows)), a band stays within one matrix and begins at a multiple of WEIGHT_BAND_ROWS of it. For experts_args only.
+     */
+    status (*stack_create)(backend *self, dtype type, uint32_t stack, uint32_t rows, uint32_t cols, weight **out,
+                           error *err);
     void (*weight_destroy)(backend *self, weight *w);
-    size_t (*weight_bytes)(const weight *w); /* device bytes: what one step reads of it */
+    size_t (*weight_bytes)(const weight *w); /* device bytes, of all matrices: what one step reads of it */
     status (*kv_create)(backend *self, const kv_cache_config *config, kv_cache **out, error *err);
     void (*kv_destroy)(backend *self, kv_cache *cache);
     size_t (*kv_page_bytes)(const kv_cache_config *config); /* of one page, all layers */
+    status (*state_create)(backend *self, const state_config *config, state_cache **out, error *err);
+    void (*state_destroy)(backend *self, state_cache *cache); /* NULL allowed */
+    size_t (*state_bytes)(const state_config *config);        /* of one slot, all layers */
+    /* A slot's state as one blob of state_bytes, and back; only this backend's own blobs. Waits. */
+    void (*state_read)(backend *self, const state_cache *cache, uint32_t slot, void *dst);
+    void (*state_write)(backend *self, state_cache *cache, uint32_t slot, const void *src);
 
     void (*matmul)(backend *self, const matmul_args *a);
     void (*get_rows)(backend *self, const get_rows_args *a);
@@ -137,6 +191,9 @@ typedef struct backend_ops {
     void (*attend)(backend *self, const attend_args *a);
     void (*act_mul)(backend *self, const act_mul_args *a);
     void (*add)(backend *self, const add_args *a);
+    void (*sigmoid_mul)(backend *self, const sigmoid_mul_args *a);
+    void (*experts)(backend *self, const experts_args *a);
+    void (*delta)(backend *self, const delta_args *a);
     void (*wait)(backend *self);
     void (*step_begin)(backend *self);                /* workers wake and spin between ops of a step */
     void (*step_end)(backend *self);                  /* workers sleep */

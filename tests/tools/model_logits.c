@@ -40,6 +40,7 @@ int main(int argc, char **argv)
     model *m;
     batch *b;
     kv_cache *cache;
+    state_cache *states = NULL;
     head_scratch head;
     if (argc < 3)
         return fprintf(stderr, "usage: model_logits MODEL OUT [CHUNK [THREADS]]\n"), 2;
@@ -50,8 +51,10 @@ int main(int argc, char **argv)
         model_load(&m, file, device, NULL, &err))
         return fail(argv[1], &err);
     kv_cache_config kv = model_kv_config(m, PROMPT_MAX / KV_PAGE_TOKENS);
+    state_config state = model_state_config(m, 1);
     if (batch_create(&b, m, PROMPT_MAX, 1, &err) || head_create(&head, m, &err) ||
-        device->ops->kv_create(device, &kv, &cache, &err))
+        device->ops->kv_create(device, &kv, &cache, &err) ||
+        (state.layers && device->ops->state_create(device, &state, &states, &err)))
         return fail("scratch", &err);
     for (uint32_t i = 0; i < PROMPT_MAX / KV_PAGE_TOKENS; i++)
         pages[i] = i;
@@ -63,8 +66,8 @@ int main(int argc, char **argv)
         uint32_t step = chunk ? chunk : count;
         for (uint32_t at = 0; at < count; at += step) {
             uint32_t n = count - at < step ? count - at : step;
-            batch_start(b, cache);
-            batch_add(b, pages, at, ids + at, n);
+            batch_start(b, cache, states);
+            batch_add(b, 0, pages, at, ids + at, n);
             device->ops->step_begin(device);
             while (!batch_advance(m, b))
                 ;
@@ -81,6 +84,7 @@ int main(int argc, char **argv)
     int failed = fclose(out);
     free(logits);
     device->ops->kv_destroy(device, cache);
+    device->ops->state_destroy(device, states);
     head_destroy(m, &head);
     batch_destroy(m, b);
     model_free(m);

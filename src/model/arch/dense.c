@@ -2,13 +2,12 @@
  * C). */
 #include "model/arch/arch.h"
 
-static view work_view(buffer *b, uint32_t width)
+view work_view(buffer *b, uint32_t width)
 {
     return (view){b, 0, width};
 }
 
-static void norm_rows(const model *m, view x, view out, uint32_t rows, uint32_t groups, uint32_t dim,
-                      const buffer *weight)
+void norm_rows(const model *m, view x, view out, uint32_t rows, uint32_t groups, uint32_t dim, const buffer *weight)
 {
     m->device->ops->rms_norm(m->device, &(rms_norm_args){.x = x,
                                                          .out = out,
@@ -20,7 +19,7 @@ static void norm_rows(const model *m, view x, view out, uint32_t rows, uint32_t 
 }
 
 /* The batch's segments cut to rows [row, row + count), row numbers relative to the block; fills positions too. */
-static uint32_t slice_segments(batch *b, uint32_t row, uint32_t count)
+uint32_t slice_segments(batch *b, uint32_t row, uint32_t count)
 {
     uint32_t n = 0;
     for (uint32_t s = 0; s < b->segment_count; s++) {
@@ -29,7 +28,9 @@ static uint32_t slice_segments(batch *b, uint32_t row, uint32_t count)
         uint32_t end = row + count < g->row_start + g->row_count ? row + count : g->row_start + g->row_count;
         if (first >= end)
             continue;
-        b->slice[n++] = (kv_segment){g->pages, g->position + (first - g->row_start), first - row, end - first};
+        uint32_t position = g->position + (first - g->row_start);
+        b->state_slice[n] = (state_segment){g->slot, position, first - row, end - first};
+        b->slice[n++] = (kv_segment){g->pages, position, first - row, end - first};
         for (uint32_t r = first; r < end; r++)
             b->positions[r - row] = g->position + (r - g->row_start);
     }
@@ -37,8 +38,8 @@ static uint32_t slice_segments(batch *b, uint32_t row, uint32_t count)
 }
 
 /* x += W in, through the post norm where the family has one. */
-static void project_residual(const model *m, view in, const weight *w, const buffer *bias, const buffer *post, view x,
-                             uint32_t rows)
+void project_residual(const model *m, view in, const weight *w, const buffer *bias, const buffer *post, view x,
+                      uint32_t rows)
 {
     const backend_ops *ops = m->device->ops;
     view proj = work_view(m->work.proj, m->config.hidden);
@@ -77,12 +78,14 @@ void run_attention(const model *m, batch *b, uint32_t layer, uint32_t row, uint3
     uint32_t segments = slice_segments(b, row, count);
 
     norm_rows(m, x, n, count, 1, c->hidden, w->attn_norm);
+    view gate = work_view(m->work.q_gate, q_width);
     ops->matmul(m->device, &(matmul_args){.x = n,
                                           .rows = count,
-                                          .target_count = 3,
+                                          .target_count = w->q_gate ? 4 : 3,
                                           .targets = {{.w = w->q, .out = q, .bias = w->q_bias},
                                                       {.w = w->k, .out = k, .bias = w->k_bias},
-                                                      {.w = w->v, .out = v, .bias = w->v_bias}}});
+                                                      {.w = w->v, .out = v, .bias = w->v_bias},
+                                                      {.w = w->q_gate, .out = gate}}});
     if (w->q_norm)
         norm_rows(m, q, q, count, c->heads, c->head_dim, w->q_norm);
     if (w->k_norm)
@@ -90,12 +93,14 @@ void run_attention(const model *m, batch *b, uint32_t layer, uint32_t row, uint3
     const rope_table *rope = w->sliding ? &m->rope_local : &m->rope;
     rotate(m, q, c->heads, count, rope, b->positions);
     rotate(m, k, c->kv_heads, count, rope, b->positions);
-    ops->kv_write(
-        m->device,
-        &(kv_write_args){
-            .cache = b->cache, .layer = layer, .k = k, .v = v, .segments = b->slice, .segment_count = segments});
+    ops->kv_write(m->device, &(kv_write_args){.cache = b->cache,
+                                              .layer = w->cache_layer,
+                                              .k = k,
+                                              .v = v,
+                                              .segments = b->slice,
+                                              .segment_count = segments});
     ops->attend(m->device, &(attend_args){.cache = b->cache,
-                                          .layer = layer,
+                                          .layer = w->cache_layer,
                                           .q = q,
                                           .out = att,
                                           .heads = c->heads,
@@ -104,6 +109,8 @@ void run_attention(const model *m, batch *b, uint32_t layer, uint32_t row, uint3
                                           .scale = c->attend_scale,
                                           .softcap = c->attend_softcap,
                                           .window = w->sliding ? c->window : 0});
+    if (w->q_gate)
+        ops->sigmoid_mul(m->device, &(sigmoid_mul_args){.x = att, .gate = gate, .rows = count, .dim = q_width});
     project_residual(m, att, w->o, w->o_bias, w->attn_post_norm, x, count);
 }
 
@@ -138,6 +145,7 @@ uint64_t dense_op_weight_bytes(const model *m, uint32_t layer, uint32_t op)
     const backend_ops *ops = m->device->ops;
     const layer_weights *w = &m->layers[layer];
     if (op == 0)
-        return ops->weight_bytes(w->q) + ops->weight_bytes(w->k) + ops->weight_bytes(w->v) + ops->weight_bytes(w->o);
+        return ops->weight_bytes(w->q) + ops->weight_bytes(w->k) + ops->weight_bytes(w->v) + ops->weight_bytes(w->o) +
+               (w->q_gate ? ops->weight_bytes(w->q_gate) : 0);
     return ops->weight_bytes(w->gate) + ops->weight_bytes(w->up) + ops->weight_bytes(w->down);
 }

@@ -70,7 +70,17 @@ static status weight_create(backend *self, dtype type, uint32_t rows, uint32_t c
 {
     cpu_backend *b = cpu_backend_of(self);
     status s = cpu_matmul_reserve(b, cols, err);
-    return s == OK ? cpu_weight_create((weight_place){b->pool, &b->weights}, type, rows, cols, raw, out, err) : s;
+    weight_shape shape = {type, 1, rows, cols};
+    return s == OK ? cpu_weight_create((weight_place){b->pool, &b->weights}, shape, raw, out, err) : s;
+}
+
+static status stack_create(backend *self, dtype type, uint32_t stack, uint32_t rows, uint32_t cols, weight **out,
+                           error *err)
+{
+    cpu_backend *b = cpu_backend_of(self);
+    weight_shape shape = {type, stack, rows, cols};
+    status s = cpu_experts_reserve(b, rows, cols, err);
+    return s == OK ? cpu_weight_create((weight_place){b->pool, &b->weights}, shape, NULL, out, err) : s;
 }
 
 static void weight_fill(backend *self, weight *w, uint32_t first, uint32_t rows, const void *raw)
@@ -163,6 +173,7 @@ static void cpu_close(backend *self)
 {
     cpu_backend *b = cpu_backend_of(self);
     cpu_ops_close(b);
+    cpu_experts_close(b);
     cpu_matmul_close(b);
     pool_close(b->pool);
     free(b);
@@ -176,11 +187,17 @@ static const backend_ops CPU_OPS = {
     .download = download,
     .weight_create = weight_create,
     .weight_fill = weight_fill,
+    .stack_create = stack_create,
     .weight_destroy = weight_destroy,
     .weight_bytes = weight_bytes,
     .kv_create = cpu_kv_create,
     .kv_destroy = cpu_kv_destroy,
     .kv_page_bytes = cpu_kv_page_bytes,
+    .state_create = cpu_state_create,
+    .state_destroy = cpu_state_destroy,
+    .state_bytes = cpu_state_bytes,
+    .state_read = cpu_state_read,
+    .state_write = cpu_state_write,
     .matmul = cpu_matmul,
     .get_rows = cpu_get_rows,
     .rms_norm = cpu_rms_norm,
@@ -189,6 +206,9 @@ static const backend_ops CPU_OPS = {
     .attend = cpu_attend,
     .act_mul = cpu_act_mul,
     .add = cpu_add,
+    .sigmoid_mul = cpu_sigmoid_mul,
+    .experts = cpu_experts,
+    .delta = cpu_delta,
     .wait = cpu_wait,
     .step_begin = step_begin,
     .step_end = step_end,

@@ -24,6 +24,7 @@ typedef struct cpu_backend {
     pool *pool;
     cpu_arena weights;
     cpu_scratch activations; /* matmul's packed input rows */
+    cpu_scratch expert_rows; /* cpu_experts.c's: grows to what the largest call needed */
     void *ops_state;         /* cpu_ops.c's own; NULL until it wants some */
     size_t roof_bytes;       /* size of the last measured read, and what it gave */
     double roof_rate;

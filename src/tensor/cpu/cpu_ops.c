@@ -2,6 +2,7 @@
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/float_kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -111,6 +112,29 @@ void cpu_add(backend *self, const add_args *a)
 {
     row_job job = job_of(self, a, rows_per_tile(a->dim));
     run_rows(add_tile, &job, a->rows);
+}
+
+static void sigmoid_mul_tile(void *ctx, uint32_t index, uint32_t worker)
+{
+    (void)worker;
+    const row_job *job = ctx;
+    const sigmoid_mul_args *a = job->args;
+    uint32_t end = tile_end(index, job->tile_rows, a->rows);
+    for (uint32_t r = index * job->tile_rows; r < end; r++) {
+        float *x = view_row(a->x, r);
+        const float *gate = view_row(a->gate, r);
+        float share = a->per_row ? 1.0f / (1.0f + expf(-*gate)) : 0;
+        if (!a->per_row)
+            job->kernels->sigmoid_mul(x, gate, a->dim);
+        for (uint32_t i = 0; a->per_row && i < a->dim; i++)
+            x[i] *= share;
+    }
+}
+
+void cpu_sigmoid_mul(backend *self, const sigmoid_mul_args *a)
+{
+    row_job job = job_of(self, a, rows_per_tile(a->dim));
+    run_rows(sigmoid_mul_tile, &job, a->rows);
 }
 
 status cpu_ops_open(cpu_backend *self, error *err)

@@ -14,6 +14,17 @@ void cpu_kv_write(backend *self, const kv_write_args *a);
 void cpu_attend(backend *self, const attend_args *a);
 void cpu_act_mul(backend *self, const act_mul_args *a);
 void cpu_add(backend *self, const add_args *a);
+void cpu_sigmoid_mul(backend *self, const sigmoid_mul_args *a);
+void cpu_experts(backend *self, const experts_args *a);
+/* Scratch for stacks of that shape. */
+status cpu_experts_reserve(cpu_backend *self, uint32_t rows, uint32_t cols, error *err);
+void cpu_experts_close(cpu_backend *self);
+status cpu_state_create(backend *self, const state_config *config, state_cache **out, error *err);
+void cpu_state_destroy(backend *self, state_cache *cache);
+size_t cpu_state_bytes(const state_config *config);
+void cpu_state_read(backend *self, const state_cache *cache, uint32_t slot, void *dst);
+void cpu_state_write(backend *self, state_cache *cache, uint32_t slot, const void *src);
+void cpu_delta(backend *self, const delta_args *a);
 /* Called at open (may reserve scratch, may set ops_state) and at close. */
 status cpu_ops_open(cpu_backend *self, error *err);
 void cpu_ops_close(cpu_backend *self);

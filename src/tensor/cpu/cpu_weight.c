@@ -206,8 +206,8 @@ typedef struct {
     weight *w;
     const uint8_t *raw;
     size_t row_bytes;
-    uint32_t first, rows;   /* that `raw` holds */
-    uint8_t nibble_of[256]; /* for formats with `values` */
+    uint32_t rows, first_panel; /* that `raw` holds */
+    uint8_t nibble_of[256];     /* for formats with `values` */
     pool *pool;
 } pack_job;
 
@@ -216,7 +216,7 @@ static void pack_float_panel(const pack_job *job, uint32_t index)
     const weight *w = job->w;
     uint8_t *panel = w->data + index * w->panel_bytes;
     size_t size = job->row_bytes / w->cols;
-    uint32_t start = index * PANEL_ROWS - job->first;
+    uint32_t start = (index - job->first_panel) * PANEL_ROWS;
     for (uint32_t lane = 0; lane < PANEL_ROWS && start + lane < job->rows; lane++) {
         const uint8_t *row = job->raw + (size_t)(start + lane) * job->row_bytes;
         if (size == 4)
@@ -236,7 +236,7 @@ static void pack_quant_panel(const pack_job *job, uint32_t index, uint8_t *scrat
     uint8_t *scales = w->data + index * w->panel_bytes, *codes = scales + w->scale_bytes;
     float *unused = (float *)scratch; /* scales and mins as quant.h gives them */
     uint8_t *split = scratch + 8 * (size_t)w->cols;
-    uint32_t start = index * PANEL_ROWS - job->first;
+    uint32_t start = (index - job->first_panel) * PANEL_ROWS;
     for (uint32_t lane = 0; lane < PANEL_ROWS && start + lane < job->rows; lane++) {
         const uint8_t *row = job->raw + (size_t)(start + lane) * job->row_bytes;
         quant_split_row(w->type, row, w->cols, split, unused, unused + w->cols);
@@ -254,7 +254,7 @@ static void pack_quant_panel(const pack_job *job, uint32_t index, uint8_t *scrat
 static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
 {
     const pack_job *job = ctx;
-    uint32_t panel = job->first / PANEL_ROWS + index;
+    uint32_t panel = job->first_panel + index;
     if (job->w->format)
         pack_quant_panel(job, panel, pool_scratch(job->pool, worker));
     else
@@ -274,26 +274,29 @@ static status weight_layout(weight *w, size_t row_bytes, error *err)
         size = row_bytes * PANEL_ROWS;
     }
     w->panel_bytes = (size + 63) & ~(size_t)63;
-    if (w->panels && w->panel_bytes > SIZE_MAX / 2 / w->panels)
+    if (w->panels && w->panel_bytes > SIZE_MAX / 2 / w->panels / w->stack)
         return error_set(err, ERR_LIMIT, "matrix of %u x %u: too large for memory", w->rows, w->cols);
-    w->bytes = w->panel_bytes * w->panels;
+    if ((uint64_t)w->panels * w->stack > UINT32_MAX / PANEL_ROWS)
+        return error_set(err, ERR_LIMIT, "%u matrices of %u rows: too many", w->stack, w->rows);
+    w->bytes = w->panel_bytes * w->panels * w->stack;
     return OK;
 }
 
-status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
-                         error *err)
+status cpu_weight_create(weight_place place, weight_shape shape, const void *raw, weight **out, error *err)
 {
-    const dtype_info *info = dtype_get(type);
-    bool is_float = type == DT_F32 || type == DT_F16 || type == DT_BF16;
-    if (!info || (!is_float && !weight_format_of(type)))
+    const dtype_info *info = dtype_get(shape.type);
+    uint32_t rows = shape.rows, cols = shape.cols;
+    bool is_float = shape.type == DT_F32 || shape.type == DT_F16 || shape.type == DT_BF16;
+    if (!info || (!is_float && !weight_format_of(shape.type)))
         return error_set(err, ERR_UNSUPPORTED, "matrix of type %s: no kernel for it", info ? info->name : "unknown");
-    if (rows == 0 || cols == 0 || cols % info->block_elems != 0)
+    if (rows == 0 || cols == 0 || shape.stack == 0 || cols % info->block_elems != 0)
         return error_set(err, ERR_INVALID, "matrix of %u x %u %s: expected rows, and columns in multiples of %u", rows,
                          cols, info->name, info->block_elems);
     weight *w = calloc(1, sizeof(*w));
     if (!w)
         return error_set(err, ERR_MEMORY, "matrix of %u x %u %s: out of memory", rows, cols, info->name);
-    *w = (weight){.type = type, .format = weight_format_of(type), .rows = rows, .cols = cols};
+    *w = (weight){.type = shape.type, .format = weight_format_of(shape.type), .rows = rows, .cols = cols};
+    w->stack = shape.stack;
     w->panels = (rows - 1) / PANEL_ROWS + 1;
     status s = weight_layout(w, dtype_row_bytes(info, cols), err);
     /* Unpacked codes, scales and mins of a panel (matmul_kernels.h: panel), or a row split for packing. */
@@ -314,8 +317,10 @@ status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t
 
 void cpu_weight_fill(pool *pool, weight *w, uint32_t first, uint32_t rows, const void *raw)
 {
-    assert(first % PANEL_ROWS == 0 && first <= w->rows && rows <= w->rows - first);
-    pack_job job = {.w = w, .raw = raw, .first = first, .rows = rows, .pool = pool};
+    uint32_t matrix = first / w->rows, row = first % w->rows;
+    assert(row % PANEL_ROWS == 0 && matrix < w->stack && rows <= w->rows - row);
+    pack_job job = {.w = w, .raw = raw, .rows = rows, .pool = pool};
+    job.first_panel = matrix * w->panels + row / PANEL_ROWS;
     job.row_bytes = dtype_row_bytes(dtype_get(w->type), w->cols);
     for (uint32_t i = 0; w->format && w->format->values && i < 16; i++)
         job.nibble_of[w->format->values[i]] = (uint8_t)i;

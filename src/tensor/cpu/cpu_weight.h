@@ -53,8 +53,9 @@ typedef struct {
 
 struct weight {
     dtype type;
-    const weight_format *format; /* NULL for F32, F16, BF16 */
-    uint32_t rows, cols, panels;
+    const weight_format *format;     /* NULL for F32, F16, BF16 */
+    uint32_t rows, cols, panels;     /* of one matrix */
+    uint32_t stack;                  /* matrices: panel p of matrix e is panel e * panels + p */
     size_t scale_bytes, panel_bytes; /* of one panel: its scales; scales and codes */
     size_t bytes;                    /* of all panels */
     uint8_t *data;
@@ -74,9 +75,13 @@ typedef struct {
     pool *pool;
     cpu_arena *arena;
 } weight_place;
-status cpu_weight_create(weight_place place, dtype type, uint32_t rows, uint32_t cols, const void *raw, weight **out,
-                         error *err);
-/* Rows [first, first + rows), of which `raw` holds the bytes; both multiples of PANEL_ROWS but for the last rows. */
+typedef struct {
+    dtype type;
+    uint32_t stack, rows, cols;
+} weight_shape;
+status cpu_weight_create(weight_place place, weight_shape shape, const void *raw, weight **out, error *err);
+/* Rows [first, first + rows), of which `raw` holds the bytes; both multiples of PANEL_ROWS but for the last rows of
+ * a matrix; of a stack they are numbered through. */
 void cpu_weight_fill(pool *pool, weight *w, uint32_t first, uint32_t rows, const void *raw);
 void cpu_weight_destroy(cpu_arena *arena, weight *w); /* NULL allowed */
 /* Exactly what quant_dequantize_row gives for that row of the file. */

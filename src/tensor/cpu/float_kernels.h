@@ -55,6 +55,32 @@ typedef struct {
     void *scratch;     /* attend_scratch_bytes, 64-byte aligned */
 } attend_work;
 
+enum { DELTA_COLS = 32 /* value channels of a state block, or 16 where value_dim is no multiple of it */ };
+
+/* Rows of one sequence through `n` neighbouring channels: x_t = silu(sum_j taps[j] * x_(t - count + 1 + j)), in place,
+ * j ascending. Rows before the first come from `history`, which ends up holding the last count - 1 rows. */
+typedef struct {
+    float *x; /* (rows, stride) */
+    size_t stride;
+    uint32_t rows, n, count; /* count: of taps, 2..CONV_TAPS_MAX */
+    const float *taps;       /* (count, tap_stride) */
+    size_t tap_stride;
+    float *history; /* (count - 1, history_stride) */
+    size_t history_stride;
+} conv_args;
+
+/* The delta rule over `rows` tokens on `cols` value channels of one head: with m = S' k and the old S,
+ * d = beta (v - alpha m), o = alpha S' q + d (k q), S = alpha S + k d'. Sums over key_dim ascend. */
+typedef struct {
+    float *state; /* [key_dim][cols] */
+    uint32_t rows, key_dim, cols;
+    const float *q, *k, *v; /* (rows, stride) */
+    size_t stride;
+    float *out; /* (rows, out_stride) */
+    size_t out_stride;
+    const float *alpha, *beta, *kq; /* rows each */
+} delta_block;
+
 typedef struct float_kernels {
     void (*rms_norm)(float *out, const float *x, const float *weight, uint32_t n, float eps);
     /* cos and sin of position * inv_freq[i], times factor. */
@@ -64,6 +90,10 @@ typedef struct float_kernels {
     void (*rope_turn)(float *x, const float *cosines, const float *sines, uint32_t n, bool interleaved);
     void (*act_mul)(float *out, const float *gate, const float *up, uint32_t n, activation act);
     void (*add)(float *out, const float *x, uint32_t n);
+    void (*add_scaled)(float *out, const float *x, float scale, uint32_t n); /* out += scale * x */
+    void (*sigmoid_mul)(float *x, const float *gate, uint32_t n);            /* x *= 1 / (1 + e^-gate) */
+    void (*conv)(const conv_args *a);
+    void (*delta)(const delta_block *a);
     /* One token's K and V into `slot` of a block; values outside f16's range are clamped, so that no stored value is
      * inf. */
     void (*kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);

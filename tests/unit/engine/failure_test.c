@@ -43,7 +43,12 @@ static void door_close(runner *self)
     free(self);
 }
 
-static const runner_ops door_ops = {"door", door_open_sequence, door_close_sequence, door_run, door_yield, door_close};
+static const runner_ops door_ops = {.name = "door",
+                                    .sequence_open = door_open_sequence,
+                                    .sequence_close = door_close_sequence,
+                                    .run = door_run,
+                                    .yield = door_yield,
+                                    .close = door_close};
 
 static door *open_with_door(fixture *f, engine_config config)
 {

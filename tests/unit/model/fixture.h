@@ -14,12 +14,14 @@
 
 #include "model/model.h"
 
+enum { FIXTURE_SLOTS = 8 };
 #define VECTORS "tests/numeric/vectors/arch/"
 
 typedef struct {
     backend *device;
     model *model;
     kv_cache *cache;
+    state_cache *states; /* NULL when the model keeps none */
     head_scratch head;
     uint32_t page_count;
 } fixture;
@@ -36,12 +38,16 @@ static inline void fixture_open(fixture *f, const char *path, uint32_t threads, 
     kv_cache_config kv = model_kv_config(f->model, page_count);
     if (f->device->ops->kv_create(f->device, &kv, &f->cache, &err) || head_create(&f->head, f->model, &err))
         fail_msg("%s", err.text);
+    state_config states = model_state_config(f->model, FIXTURE_SLOTS);
+    if (states.layers && f->device->ops->state_create(f->device, &states, &f->states, &err))
+        fail_msg("%s", err.text);
     model_file_close(file);
 }
 
 static inline void fixture_close(fixture *f)
 {
     f->device->ops->kv_destroy(f->device, f->cache);
+    f->device->ops->state_destroy(f->device, f->states);
     head_destroy(f->model, &f->head);
     model_free(f->model);
     f->device->ops->close(f->device);

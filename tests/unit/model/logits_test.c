@@ -57,8 +57,8 @@ static difference compare(const fixture *f, const reference *r, uint32_t chunk, 
         pages[i] = f->page_count - 1 - i;
     for (uint32_t at = 0, n; at < r->count; at += n) {
         n = at >= prefill ? 1 : prefill - at < chunk ? prefill - at : chunk;
-        batch_start(b, f->cache);
-        batch_add(b, pages, at, r->tokens + at, n);
+        batch_start(b, f->cache, f->states);
+        batch_add(b, 3, pages, at, r->tokens + at, n);
         while (!batch_advance(f->model, b))
             ;
         fixture_logits(f, b, got + (size_t)at * r->vocab);

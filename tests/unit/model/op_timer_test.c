@@ -19,8 +19,8 @@ static float *run_prompt(fixture *f)
         fail_msg("%s", err.text);
     float *logits = malloc((size_t)ROWS * f->model->config.vocab * sizeof *logits);
     f->device->ops->step_begin(f->device);
-    batch_start(b, f->cache);
-    batch_add(b, pages, 0, tokens, ROWS);
+    batch_start(b, f->cache, f->states);
+    batch_add(b, 0, pages, 0, tokens, ROWS);
     while (!batch_advance(f->model, b))
         ;
     fixture_logits(f, b, logits);

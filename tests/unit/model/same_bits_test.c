@@ -47,8 +47,8 @@ static void compute_references(const char *path, sequence *sequences, uint32_t *
         for (uint32_t i = 0; i < q->count; i++)
             q->tokens[i] = (int32_t)rng_below(&r, *vocab);
         q->reference = malloc((size_t)q->count * *vocab * sizeof *q->reference);
-        batch_start(b, f.cache);
-        batch_add(b, pages, 0, q->tokens, q->count);
+        batch_start(b, f.cache, f.states);
+        batch_add(b, s, pages, 0, q->tokens, q->count);
         while (!batch_advance(f.model, b))
             ;
         fixture_logits(&f, b, q->reference);
@@ -75,7 +75,7 @@ static void shuffle_pages(sequence *sequences, rng *r)
 static void fill_lane(const fixture *f, lane *l, sequence *sequences, rng *r)
 {
     static const uint32_t sizes[] = {1, 1, 1, 2, 3, 5, 8, 17, 31, 32, 33, 64, 100, 256, 300};
-    batch_start(l->batch, f->cache);
+    batch_start(l->batch, f->cache, f->states);
     l->member_count = 0;
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         sequence *q = &sequences[s];
@@ -85,7 +85,7 @@ static void fill_lane(const fixture *f, lane *l, sequence *sequences, rng *r)
         n = n < left ? n : left;
         if (l->batch->rows + n > ROWS_MAX)
             continue;
-        batch_add(l->batch, q->pages, q->done, q->tokens + q->done, n);
+        batch_add(l->batch, s, q->pages, q->done, q->tokens + q->done, n);
         q->busy = true;
         l->members[l->member_count++] = s;
     }

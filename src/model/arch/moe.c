@@ -1,0 +1,118 @@
+/* model/arch/moe.c: layers with routed experts, and a shared one that is always read (models.md B.5):
+ *   x += sum over the used e of p_e expert_e(n) + sigmoid(w n) shared(n), n = rms(x), p = softmax(Wr n)
+ * A layer without a router has a plain gated FFN. */
+#include "model/arch/arch.h"
+
+enum { GATING_SOFTMAX = 1 };
+
+status configure_experts(model *m, const model_file *file, error *err)
+{
+    model_config *c = &m->config;
+    char key[96];
+    uint32_t gating;
+    float scale;
+    status st;
+    if ((st = arch_u32(m, file, "expert_count", 0, 1, EXPERTS_MAX, &c->experts, err)) ||
+        (st = arch_u32(m, file, "expert_used_count", 0, 1,
+                       c->experts < EXPERTS_USED_MAX ? c->experts : EXPERTS_USED_MAX, &c->experts_used, err)) ||
+        (st = arch_u32(m, file, "expert_feed_forward_length", 0, 1, 1u << 20, &c->expert_ffn, err)) ||
+        (st = arch_u32(m, file, "expert_shared_feed_forward_length", 0, 0, 1u << 20, &c->shared_ffn, err)) ||
+        (st = arch_u32(m, file, "expert_gating_func", GATING_SOFTMAX, 0, 100, &gating, err)) ||
+        (st = arch_f32(m, file, "expert_weights_scale", 1, &scale, err)))
+        return st;
+    if (gating != GATING_SOFTMAX || (scale != 1.0f && scale != 0.0f))
+        return error_set(err, ERR_UNSUPPORTED, "%s: %s.expert_gating_func %u, expert_weights_scale %g: want 1 and 1",
+                         model_file_path(file), m->arch->name, gating, (double)scale);
+    c->experts_normalize = true;
+    arch_key(m, "expert_weights_norm", key, sizeof key);
+    st = model_file_bool(file, key, &c->experts_normalize, err);
+    return st == ERR_NOT_FOUND ? OK : st;
+}
+
+/* gate and up lie apart, or as one tensor with gate's rows before up's in each expert. */
+static status bind_stacks(model *m, const model_file *file, uint32_t layer, error *err)
+{
+    const model_config *c = &m->config;
+    layer_weights *w = &m->layers[layer];
+    bool fused = has_tensor(file, layer, "ffn_gate_up_exps.weight");
+    uint32_t rows = c->expert_ffn, both = 2 * rows;
+    row_map gate = fused ? (row_map){rows, both, 0} : (row_map){0};
+    row_map up = fused ? (row_map){rows, both, rows} : (row_map){0};
+    const char *gate_name = fused ? "ffn_gate_up_exps.weight" : "ffn_gate_exps.weight";
+    const char *up_name = fused ? "ffn_gate_up_exps.weight" : "ffn_up_exps.weight";
+    status st;
+    if ((st = bind_stack(m, file, (int)layer, gate_name, c->experts, rows, c->hidden, gate, &w->expert_gate, err)) ||
+        (st = bind_stack(m, file, (int)layer, up_name, c->experts, rows, c->hidden, up, &w->expert_up, err)))
+        return st;
+    return bind_stack(m, file, (int)layer, "ffn_down_exps.weight", c->experts, c->hidden, rows, (row_map){0},
+                      &w->expert_down, err);
+}
+
+status bind_experts(model *m, const model_file *file, uint32_t layer, error *err)
+{
+    const model_config *c = &m->config;
+    layer_weights *w = &m->layers[layer];
+    if (!c->experts || !has_tensor(file, layer, "ffn_gate_inp.weight"))
+        return bind_ffn(m, file, layer, err);
+    if (has_tensor(file, layer, "exp_probs_b.bias"))
+        return error_set(err, ERR_UNSUPPORTED, "%s: tensor blk.%u.exp_probs_b.bias: routing with a bias",
+                         model_file_path(file), layer);
+    status st = bind_weight(m, file, (int)layer, "ffn_gate_inp.weight", c->experts, c->hidden, &w->router, err);
+    if (st || (st = bind_stacks(m, file, layer, err)) || !c->shared_ffn)
+        return st;
+    const matrix_want shared[] = {
+        {"ffn_gate_inp_shexp.weight", 1, c->hidden, &w->shared_gate},
+        {"ffn_gate_shexp.weight", c->shared_ffn, c->hidden, &w->gate},
+        {"ffn_up_shexp.weight", c->shared_ffn, c->hidden, &w->up},
+        {"ffn_down_shexp.weight", c->hidden, c->shared_ffn, &w->down},
+    };
+    return bind_matrices(m, file, layer, shared, sizeof shared / sizeof *shared, err);
+}
+
+void run_experts(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
+{
+    const backend_ops *ops = m->device->ops;
+    const model_config *c = &m->config;
+    const layer_weights *w = &m->layers[layer];
+    view x = {b->x, (size_t)row * c->hidden, c->hidden}, n = work_view(m->work.norm, c->hidden);
+    view gate = work_view(m->work.gate, c->shared_ffn), up = work_view(m->work.up, c->shared_ffn);
+    view logits = work_view(m->work.router, c->experts), share = work_view(m->work.shared_gate, 1);
+
+    norm_rows(m, x, n, count, 1, c->hidden, w->ffn_norm);
+    ops->matmul(m->device, &(matmul_args){.x = n,
+                                          .rows = count,
+                                          .target_count = w->shared_gate ? 4 : 1,
+                                          .targets = {{.w = w->router, .out = logits},
+                                                      {.w = w->gate, .out = gate},
+                                                      {.w = w->up, .out = up},
+                                                      {.w = w->shared_gate, .out = share}}});
+    ops->experts(m->device, &(experts_args){.x = n,
+                                            .out = x,
+                                            .logits = logits,
+                                            .rows = count,
+                                            .used = c->experts_used,
+                                            .normalize = c->experts_normalize,
+                                            .gate = w->expert_gate,
+                                            .up = w->expert_up,
+                                            .down = w->expert_down,
+                                            .act = c->act,
+                                            .touched = b->touched});
+    if (!w->shared_gate)
+        return;
+    ops->act_mul(
+        m->device,
+        &(act_mul_args){.gate = gate, .up = up, .out = gate, .rows = count, .dim = c->shared_ffn, .act = c->act});
+    ops->sigmoid_mul(
+        m->device, &(sigmoid_mul_args){.x = gate, .gate = share, .rows = count, .dim = c->shared_ffn, .per_row = true});
+    project_residual(m, gate, w->down, NULL, NULL, x, count);
+}
+
+uint64_t experts_weight_bytes(const model *m, uint32_t layer)
+{
+    const backend_ops *ops = m->device->ops;
+    const layer_weights *w = &m->layers[layer];
+    uint64_t bytes = ops->weight_bytes(w->router);
+    return w->shared_gate ? bytes + ops->weight_bytes(w->shared_gate) + ops->weight_bytes(w->gate) +
+                                ops->weight_bytes(w->up) + ops->weight_bytes(w->down)
+                          : bytes;
+}

@@ -1,0 +1,30 @@
+/* model/arch/qwen35.c: Qwen3.5 and 3.6, dense and with experts (text): as Qwen3-Next, but GGUF files hold the value
+ * heads tiled over the key heads (h mod n_k); a loader that leaves them grouped says so. The three axes of its rope are
+ * one for text (models.md B.2, B.3). */
+#include "model/arch/arch.h"
+
+static status configure(model *m, const model_file *file, error *err)
+{
+    status st = model_file_bool(file, "headway.value_heads_grouped", &m->config.value_heads_grouped, err);
+    if (st && st != ERR_NOT_FOUND)
+        return st;
+    return configure_delta(m, file, err);
+}
+
+static status configure_moe(model *m, const model_file *file, error *err)
+{
+    status st = configure(m, file, err);
+    return st ? st : configure_experts(m, file, err);
+}
+
+static status bind(model *m, const model_file *file, uint32_t layer, error *err)
+{
+    status st = bind_hybrid_mixer(m, file, layer, err);
+    if (st || (st = bind_vector(m, file, (int)layer, "post_attention_norm.weight", m->config.hidden, 0,
+                                &m->layers[layer].ffn_norm, err)))
+        return st;
+    return bind_experts(m, file, layer, err);
+}
+
+const arch_ops arch_qwen35 = {"qwen35", 2, configure, bind, run_hybrid_op, hybrid_op_weight_bytes};
+const arch_ops arch_qwen35moe = {"qwen35moe", 2, configure_moe, bind, run_hybrid_op, hybrid_op_weight_bytes};
