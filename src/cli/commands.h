@@ -8,6 +8,7 @@ int chat_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int tokenize_main(int argc, char **argv);
 int render_main(int argc, char **argv);
+int synth_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 int hash_key_main(int argc, char **argv);

@@ -20,6 +20,7 @@ static const command commands[] = {
     {"inspect", inspect_main, "say what a model file is, what it needs and whether it runs"},
     {"tokenize", tokenize_main, "text on stdin, token ids out"},
     {"render", render_main, "messages on stdin, prompt text out, by a chat template"},
+    {"synth", synth_main, "write a model of random weights in the shape of a config.json"},
     {"bench", bench_main, "measure this machine with a model"},
     {"tune", tune_main, "measure this machine under every policy, write settings for serve"},
     {"hash-key", hash_key_main, "the hash of an API key, for the config file of serve"},

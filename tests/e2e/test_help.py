@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADWAY = os.environ.get("HEADWAY", str(ROOT / "build" / "headway"))
-COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "bench", "tune", "hash-key"]
+COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "synth", "bench", "tune", "hash-key"]
 
 
 def run(*arguments):
