@@ -1,6 +1,8 @@
 /* cli/gguf_vocab.c: tokenizer.ggml.* to a tokenizer_spec. */
 #include "cli/gguf_vocab.h"
 
+#include "text/tokenizer_parts.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,6 +244,39 @@ static status tokenizer_from_json_path(tokenizer **out, const char *path, error 
     return st;
 }
 
+/* generation_config.json and config.json may name more ids that end a generation than the tokenizer's files do. */
+static status add_eos_ids(tokenizer *t, const model_file *file, error *err)
+{
+    model_array ids;
+    status st = model_file_array(file, "headway.eos_token_ids", &ids, err);
+    if (st)
+        return st == ERR_NOT_FOUND ? OK : st;
+    for (uint64_t i = 0; i < ids.count && !st; i++) {
+        int64_t id = model_array_i64(&ids, i);
+        if (id < 0 || id >= (int64_t)tokenizer_vocab_size(t))
+            return error_set(err, ERR_INVALID, "%s: eos_token_id %lld, expected less than the %u tokens",
+                             model_file_path(file), (long long)id, tokenizer_vocab_size(t));
+        st = tokenizer_add_eog(t, (token_id)id, err);
+    }
+    return st;
+}
+
+status tokenizer_from_model(tokenizer **out, const model_file *file, error *err)
+{
+    *out = NULL;
+    if (!model_file_is_directory(file))
+        return tokenizer_spec_from_gguf(out, file, err);
+    buf path = {0};
+    buf_printf(&path, "%s/tokenizer.json", model_file_path(file));
+    status st = path.failed ? error_set(err, ERR_MEMORY, "out of memory") : OK;
+    if (!st)
+        st = tokenizer_from_json_path(out, path.data, err);
+    if (!st)
+        st = add_eos_ids(*out, file, err);
+    buf_free(&path);
+    return st == ERR_NOT_FOUND ? ERR_INVALID : st; /* the words name the file */
+}
+
 status tokenizer_from_path(tokenizer **out, const char *path, error *err)
 {
     *out = NULL;
@@ -250,7 +285,7 @@ status tokenizer_from_path(tokenizer **out, const char *path, error *err)
     model_file *file = NULL;
     status st = model_file_open(&file, path, err);
     if (!st)
-        st = tokenizer_spec_from_gguf(out, file, err);
+        st = tokenizer_from_model(out, file, err);
     model_file_close(file);
     return st;
 }

@@ -103,8 +103,8 @@ static void print_needs(const inspect_facts *f)
 static void print_human(const inspect_facts *f, const model_file *file)
 {
     printf("%s\n", f->name.size ? plain(f->name).text : "A model without a name");
-    printf("file           %s (%s, GGUF v%" PRIu32 ")\n", model_file_path(file),
-           scaled(model_file_bytes(file), "B").text, model_file_version(file));
+    printf("file           %s (%s, %s)\n", model_file_path(file), scaled(model_file_bytes(file), "B").text,
+           model_file_format(file));
     print_architecture(f);
     print_types(f);
     printf("context        %s tokens", f->context ? grouped(f->context).text : "unknown");
@@ -169,7 +169,7 @@ static int print_json(const inspect_facts *f, const model_file *file)
         json_t *value;
     } fields[] = {
         {"path", json_words(span_from(model_file_path(file)))},
-        {"format", json_string("gguf")},
+        {"format", json_string(model_file_is_directory(file) ? "safetensors" : "gguf")},
         {"version", json_integer(model_file_version(file))},
         {"bytes", json_count(model_file_bytes(file))},
         {"architecture", json_words(f->architecture)},
@@ -214,8 +214,8 @@ int inspect_main(int argc, char **argv)
     };
     static const command_spec SPEC = {
         .name = "inspect",
-        .operands = "FILE",
-        .summary = "Says what a model file is, what it needs, and whether Headway runs it.",
+        .operands = "MODEL",
+        .summary = "Says what a model (a GGUF file or a directory) is, what it needs, and whether Headway runs it.",
         .flags = FLAGS,
         .notes = "Exit code 0: the file reads; 1: it does not, and one line says why.",
         .operand_min = 1,

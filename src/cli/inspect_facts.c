@@ -193,10 +193,14 @@ static void check_tokenizer(inspect_facts *f, const model_file *file)
 {
     error why = {0};
     tokenizer *t = NULL;
-    if (f->vocabulary == 0)
+    if (f->vocabulary == 0 && !model_file_is_directory(file))
         error_set(next_reason(f), ERR_UNSUPPORTED, "no vocabulary (key tokenizer.ggml.tokens)");
-    else if (tokenizer_spec_from_gguf(&t, file, &why) != OK)
+    else if (tokenizer_from_model(&t, file, &why) != OK)
         *next_reason(f) = why;
+    else if (model_file_is_directory(file)) {
+        f->vocabulary = tokenizer_vocab_size(t);
+        f->tokenizer_model = span_from("tokenizer.json");
+    }
     tokenizer_destroy(t);
 }
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/serve_flags.h"
+#include "cli/gguf_vocab.h"
 #include "cli/vocab.h"
 #include "runner/model_runner.h"
 #include "server/server.h"
@@ -121,7 +122,9 @@ static status open_model(serve *s, const model_file *file, error *err)
     if (config.sequences > MODEL_STREAMS_MAX)
         return error_set(err, ERR_INVALID, "--parallel: %u, with a model at most %d", config.sequences,
                          MODEL_STREAMS_MAX);
-    if ((st = vocab_from_model(&s->tokenizer, file, err)))
+    st = model_file_is_directory(file) ? tokenizer_from_model(&s->tokenizer, file, err)
+                                       : vocab_from_model(&s->tokenizer, file, err);
+    if (st)
         return st;
     if (flag_text(&s->flags, "--kv-memory") && (st = flag_bytes(&s->flags, "--kv-memory", &config.kv_memory, err)))
         return st;

@@ -75,7 +75,10 @@ static const struct {
     [DT_Q3_K] = {split_q3_k, {16, 4, false}},       [DT_Q4_K] = {split_q4_k, {32, 0, true}},
     [DT_Q5_K] = {split_q5_k, {32, 0, true}},        [DT_Q6_K] = {split_q6_k, {16, 32, false}},
     [DT_IQ4_NL] = {split_iq4_nl, {32, 128, false}}, [DT_IQ4_XS] = {split_iq4_xs, {32, 128, false}},
-    [DT_MXFP4] = {split_mxfp4, {32, 12, false}},
+    [DT_MXFP4] = {split_mxfp4, {32, 12, false}},    [DT_NVFP4] = {split_nvfp4, {16, 12, false}},
+    [DT_AFFINE2] = {split_affine2, {32, 0, true}},  [DT_AFFINE3] = {split_affine3, {32, 0, true}},
+    [DT_AFFINE4] = {split_affine4, {32, 0, true}},  [DT_AFFINE5] = {split_affine5, {32, 0, true}},
+    [DT_AFFINE6] = {split_affine6, {32, 0, true}},  [DT_AFFINE8] = {split_affine8, {32, 0, true}},
 };
 
 quant_shape quant_shape_of(dtype type)
@@ -116,6 +119,22 @@ static void dequantize_blocks(dtype type, const uint8_t *src, float *dst, size_t
     }
 }
 
+float e8m0_to_f32(uint8_t exponent)
+{
+    return float_of_bits(exponent ? (uint32_t)exponent << 23 : 0x00400000u);
+}
+
+float e4m3_to_f32(uint8_t code)
+{
+    return f16_to_f32((uint16_t)((code & 127) << 7 | (code & 128) << 8)) * 256.0f;
+}
+
+static void dequantize_mxfp8(const uint8_t *src, float *dst, size_t elems)
+{
+    for (size_t i = 0; i < elems; i++)
+        dst[i] = e4m3_to_f32(src[i / 32 * 33 + 1 + i % 32]) * e8m0_to_f32(src[i / 32 * 33]);
+}
+
 void quant_dequantize_row(dtype type, const void *src, float *dst, size_t elems)
 {
     const uint8_t *bytes = src;
@@ -133,6 +152,9 @@ void quant_dequantize_row(dtype type, const void *src, float *dst, size_t elems)
             memcpy(&half, bytes + 2 * i, sizeof half);
             dst[i] = bf16_to_f32(half);
         }
+        return;
+    case DT_MXFP8:
+        dequantize_mxfp8(bytes, dst, elems);
         return;
     default:
         dequantize_blocks(type, bytes, dst, elems);

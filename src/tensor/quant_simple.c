@@ -7,7 +7,7 @@ enum { BLOCK = 32 };
 const uint8_t IQ4_CODES[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
 /* Twice the E2M1 values, plus 12: 0 .5 1 1.5 2 3 4 6 and their negatives. */
-static const uint8_t MXFP4_CODES[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+const uint8_t E2M1_CODES[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 static inline void unpack_halves(const uint8_t *packed, uint8_t *codes)
 {
@@ -100,6 +100,6 @@ void split_mxfp4(const uint8_t *src, size_t blocks, uint8_t *codes, float *scale
         uint32_t exponent = src[0];
         uint32_t bits = exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23; /* 2^(exponent - 128) */
         memcpy(&scales[b], &bits, sizeof bits);
-        unpack_table(src + 1, MXFP4_CODES, codes);
+        unpack_table(src + 1, E2M1_CODES, codes);
     }
 }

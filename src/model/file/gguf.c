@@ -152,50 +152,50 @@ static status gather_tensors(model_file *file, error *err)
     return check_tensor_total(file, err);
 }
 
-static model_file *file_create(const char *path)
+static status gguf_open(model_file *file, error *err)
 {
-    model_file *file = calloc(1, sizeof *file);
-    if (!file)
-        return NULL;
-    file->path = strdup(path);
-    file->shards = calloc(1, sizeof *file->shards);
-    file->shard_count = 1;
-    if (file->path && file->shards)
-        return file;
-    model_file_close(file);
-    return NULL;
-}
-
-static status finish(model_file **out, model_file *file, status code, error *err)
-{
-    if (code == OK)
-        code = gather_tensors(file, err);
-    if (code == OK)
-        code = gguf_check_model(file, err);
-    if (code == OK)
-        *out = file;
-    else
-        model_file_close(file);
-    return code;
-}
-
-status model_file_open(model_file **out, const char *path, error *err)
-{
-    model_file *file = file_create(path);
-    if (!file)
-        return error_set(err, ERR_MEMORY, "%s: out of memory", path);
     split_place own;
-    status code = read_shard(&file->shards[0], path, err);
+    status code = read_shard(&file->shards[0], file->path, err);
     if (code == OK)
         code = read_split(&file->shards[0], &own, err);
     if (code == OK && own.count > 1)
         code = read_all_shards(file, own, err);
-    return finish(out, file, code, err);
+    return code == OK ? gather_tensors(file, err) : code;
 }
+
+static void gguf_close(model_file *file)
+{
+    (void)file; /* shards belong to every kind */
+}
+
+static const char *gguf_format(const model_file *file)
+{
+    return file->shards[0].version == 2 ? "GGUF v2" : "GGUF v3";
+}
+
+static void gguf_release(const model_file *file, const void *data, size_t bytes)
+{
+    if (file->shards[0].map.data)
+        file_map_release(data, bytes);
+}
+
+static void gguf_release_tensor(const model_file *file, const model_tensor *tensor)
+{
+    gguf_release(file, tensor->data, tensor->bytes);
+}
+
+static void gguf_release_all(const model_file *file)
+{
+    for (size_t i = 0; i < file->shard_count; i++)
+        if (file->shards[i].map.data)
+            file_map_release(file->shards[i].map.data, file->shards[i].map.size);
+}
+
+const model_kind gguf_kind = {gguf_open, gguf_close, gguf_format, gguf_release, gguf_release_tensor, gguf_release_all};
 
 status gguf_open_memory(model_file **out, const char *name, const void *data, size_t size, error *err)
 {
-    model_file *file = file_create(name);
+    model_file *file = model_file_create(&gguf_kind, name);
     if (!file)
         return error_set(err, ERR_MEMORY, "%s: out of memory", name);
     gguf_shard *shard = &file->shards[0];
@@ -203,67 +203,7 @@ status gguf_open_memory(model_file **out, const char *name, const void *data, si
     shard->size = size;
     status code = (shard->path = strdup(name)) ? gguf_shard_parse(shard, err)
                                                : error_set(err, ERR_MEMORY, "%s: out of memory", name);
-    return finish(out, file, code, err);
-}
-
-void model_file_close(model_file *file)
-{
-    if (!file)
-        return;
-    for (size_t s = 0; file->shards && s < file->shard_count; s++)
-        gguf_shard_free(&file->shards[s]);
-    free(file->shards);
-    free(file->tensors);
-    name_index_free(&file->tensor_index);
-    free(file->path);
-    free(file);
-}
-
-const char *model_file_path(const model_file *file)
-{
-    return file->path;
-}
-
-uint64_t model_file_bytes(const model_file *file)
-{
-    return file->bytes;
-}
-
-uint32_t model_file_version(const model_file *file)
-{
-    return file->shards[0].version;
-}
-
-size_t model_file_tensor_count(const model_file *file)
-{
-    return file->tensor_count;
-}
-
-const model_tensor *model_file_tensor_at(const model_file *file, size_t index)
-{
-    return index < file->tensor_count ? &file->tensors[index] : NULL;
-}
-
-const model_tensor *model_file_tensor(const model_file *file, const char *name)
-{
-    int64_t number = name_index_find(&file->tensor_index, span_from(name));
-    return number == NAME_ABSENT ? NULL : &file->tensors[number];
-}
-
-void model_file_release_pages(const model_file *file, const model_tensor *tensor)
-{
-    model_file_release_range(file, tensor->data, tensor->bytes);
-}
-
-void model_file_release_all(const model_file *file)
-{
-    for (size_t i = 0; i < file->shard_count; i++)
-        if (file->shards[i].map.data)
-            file_map_release(file->shards[i].map.data, file->shards[i].map.size);
-}
-
-void model_file_release_range(const model_file *file, const void *data, size_t bytes)
-{
-    if (file->shards[0].map.data)
-        file_map_release(data, bytes);
+    if (code == OK)
+        code = gather_tensors(file, err);
+    return model_file_finish(out, file, code, err);
 }

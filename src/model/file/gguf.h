@@ -47,7 +47,20 @@ typedef struct {
     size_t tensor_count, tensor_capacity;
 } gguf_shard;
 
+typedef struct {                                  /* one const table per kind of model; all private to model/file */
+    status (*open)(model_file *file, error *err); /* fills shards[0], tensors, tensor_index, bytes, own */
+    void (*close)(model_file *file);              /* frees what `own` holds; also of half an open */
+    const char *(*format)(const model_file *file);
+    void (*release)(const model_file *file, const void *data, size_t bytes); /* advice; data as tensors show it */
+    void (*release_tensor)(const model_file *file, const model_tensor *tensor);
+    void (*release_all)(const model_file *file);
+} model_kind;
+
+extern const model_kind gguf_kind, hf_kind;
+
 struct model_file {
+    const model_kind *kind;
+    void *own; /* of the kind; NULL for GGUF */
     char *path;
     uint64_t bytes;
     gguf_shard *shards; /* metadata is that of shards[0] */
@@ -56,6 +69,10 @@ struct model_file {
     size_t tensor_count;
     name_index tensor_index;
 };
+
+/* model_file.c: an empty one (NULL: out of memory), and the last checks: on any error the file is closed. */
+model_file *model_file_create(const model_kind *kind, const char *path);
+status model_file_finish(model_file **out, model_file *file, status code, error *err);
 
 /* gguf_parse.c: reads shard->data[0, size) under the name shard->path; the caller frees the shard, also after an error.
  */

@@ -41,13 +41,16 @@ typedef enum { /* GGUF value type ids */
                MV_F64
 } model_value_type;
 
-/* `path`: a file (the first shard of a split model, or any shard). err: "FILE: KEY or tensor: what was expected". */
+/* `path`: a GGUF file (the first shard of a split model, or any shard), or a directory with config.json and
+ * safetensors. err: "FILE: KEY or tensor: what was expected". */
 status model_file_open(model_file **out, const char *path, error *err);
 void model_file_close(model_file *file); /* NULL is allowed */
 
 const char *model_file_path(const model_file *file);
 uint64_t model_file_bytes(const model_file *file); /* all shards */
 uint32_t model_file_version(const model_file *file);
+const char *model_file_format(const model_file *file); /* "GGUF v3", "safetensors", "MLX safetensors" */
+bool model_file_is_directory(const model_file *file);
 
 size_t model_file_tensor_count(const model_file *file);
 const model_tensor *model_file_tensor_at(const model_file *file, size_t index);

@@ -266,7 +266,7 @@ static void refuses_shards_that_do_not_belong_together(void **state)
 static void refuses_what_is_no_regular_file(void **state)
 {
     (void)state;
-    expect_refusal("/tmp", (const char *const[3]){"/tmp: is a directory"});
+    expect_refusal("/tmp", (const char *const[3]){"/tmp: a directory without config.json"});
     expect_refusal("/dev/null", (const char *const[3]){"/dev/null: is a special file"});
     expect_refusal("/nonexistent.gguf", (const char *const[3]){"/nonexistent.gguf: ", "No such file"});
 }

@@ -1,0 +1,110 @@
+"""Tiny random Hugging Face directories and the logits that transformers computes for them.
+
+usage: hf_vectors.py OUT_FOLDER [NAME...]   (needs torch and transformers; the output is committed)
+For each case NAME: the directory NAME as save_pretrained writes it, and NAME.bin: u32 token_count, u32 vocab,
+i32 tokens[], f32 logits[token_count][vocab] with keys and values rounded to f16 before attention, as our cache has them.
+Every weight is re-drawn: default initialisation hides bugs.
+"""
+import copy, json, math, os, shutil, struct, sys
+import torch
+import transformers as T
+from safetensors.torch import load_file, save_file
+
+torch.set_num_threads(1)
+VOCAB, HIDDEN, FFN, TOKENS = 64, 64, 32, 40
+BASE = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=1, rms_norm_eps=1e-5,
+            max_position_embeddings=512, attn_implementation="eager", use_cache=False, bos_token_id=0, eos_token_id=2,
+            pad_token_id=0)
+HEADS = dict(BASE, num_attention_heads=4, num_key_value_heads=2)
+CASES = {
+    "llama_f32": (T.LlamaConfig, T.LlamaForCausalLM, torch.float32, dict(
+        HEADS, head_dim=16, attention_bias=True, tie_word_embeddings=False, rope_parameters={
+            "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64})),
+    "qwen2_f16": (T.Qwen2Config, T.Qwen2ForCausalLM, torch.float16, dict(
+        HEADS, tie_word_embeddings=True, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e6})),
+    "qwen3_sharded": (T.Qwen3Config, T.Qwen3ForCausalLM, torch.bfloat16, dict(
+        HEADS, num_hidden_layers=2, head_dim=32, tie_word_embeddings=False, rope_parameters={
+            "rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6, "original_max_position_embeddings": 64,
+            "attention_factor": 1.25})),
+    "qwen3_fp8": (T.Qwen3Config, T.Qwen3ForCausalLM, torch.bfloat16, dict(
+        HEADS, head_dim=32, tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6})),
+    "gemma3_bf16": (T.Gemma3TextConfig, T.Gemma3ForCausalLM, torch.bfloat16, dict(
+        BASE, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=32, query_pre_attn_scalar=24,
+        sliding_window=8, tie_word_embeddings=True, final_logit_softcapping=30.0,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})),
+}
+
+
+def redraw(model, gemma, dtype):
+    g = torch.Generator().manual_seed(7)
+    for name, p in model.named_parameters():
+        noise = torch.randn(p.shape, generator=g)
+        if "norm" in name:
+            value = noise * 0.3 + (0 if gemma else 1)
+        elif name.endswith("bias"):
+            value = noise * 0.2
+        elif "embed_tokens" in name:
+            value = noise
+        else:
+            value = noise / math.sqrt(p.shape[-1])
+        p.data.copy_(value.to(dtype).to(torch.float32))
+
+
+def to_fp8(model, folder, block=32):
+    """Linear weights of the saved file become E4M3 with a scale for each block; the model takes what they stand for."""
+    tensors = load_file(f"{folder}/model.safetensors")
+    params = dict(model.named_parameters())
+    for name in [n for n in tensors if n.endswith("_proj.weight")]:
+        w = tensors[name].float()
+        rows, cols = w.shape
+        tiles = w.reshape(rows // block, block, cols // block, block)
+        scale = (tiles.abs().amax((1, 3), keepdim=True) / 448).to(torch.bfloat16).float()
+        codes = (tiles / scale).to(torch.float8_e4m3fn)
+        value = (codes.float() * scale).to(torch.bfloat16).float().reshape(rows, cols)
+        params[name].data.copy_(value)
+        tensors[name] = codes.reshape(rows, cols)
+        tensors[name + "_scale_inv"] = scale.reshape(rows // block, cols // block).to(torch.bfloat16)
+    save_file(tensors, f"{folder}/model.safetensors", {"format": "pt"})
+    config = json.load(open(f"{folder}/config.json"))
+    config["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [block, block]}
+    json.dump(config, open(f"{folder}/config.json", "w"), indent=2)
+
+
+def with_f16_cache(model, ids):
+    module = sys.modules[type(model).__module__]
+    plain = module.eager_attention_forward
+
+    def rounded(layer, query, key, value, *args, **kwargs):
+        return plain(layer, query, key.half().float(), value.half().float(), *args, **kwargs)
+
+    module.eager_attention_forward = rounded
+    logits = model(ids).logits[0].numpy().astype("<f4")
+    module.eager_attention_forward = plain
+    return logits
+
+
+def write(out, name):
+    config_class, model_class, dtype, keys = CASES[name]
+    folder = f"{out}/{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    torch.manual_seed(0)
+    model = model_class(config_class(**keys)).eval().float()
+    redraw(model, "gemma" in name, dtype)
+    stored = copy.deepcopy(model).to(dtype)  # rounds the rope tables too
+    stored.save_pretrained(folder, max_shard_size="40KB" if "sharded" in name else "1GB")
+    if "fp8" in name:
+        to_fp8(model, folder)
+    ids = torch.randint(0, VOCAB, (1, TOKENS), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        logits = with_f16_cache(model, ids)
+    with open(f"{out}/{name}.bin", "wb") as f:
+        f.write(struct.pack("<II", *logits.shape) + ids[0].numpy().astype("<i4").tobytes() + logits.tobytes())
+    print(name, logits.shape, float(logits.min()), float(logits.max()), sorted(os.listdir(folder)))
+
+
+if __name__ == "__main__":
+    for case in sys.argv[2:] or CASES:
+        write(sys.argv[1], case)
