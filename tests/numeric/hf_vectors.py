@@ -2,7 +2,7 @@
 
 usage: hf_vectors.py OUT_FOLDER [NAME...]   (needs torch and transformers; the output is committed)
 For each case NAME: the directory NAME as save_pretrained writes it, and NAME.bin: u32 token_count, u32 vocab,
-i32 tokens[], f32 logits[token_count][vocab] with keys and values rounded to f16 before attention, as our cache has them.
+i32 tokens[], f32 logits[token_count][vocab] with keys and values rounded to f16 before attention (our cache has f16).
 Every weight is re-drawn: default initialisation hides bugs.
 """
 import copy, json, math, os, shutil, struct, sys
