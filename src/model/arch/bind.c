@@ -96,8 +96,7 @@ static status fill_weight(model *m, const model_file *file, const model_tensor *
             release_band(file, t, s, first, count, row_bytes);
         }
     free(copy);
-    if (t->data)
-        model_file_release_pages(file, t);
+    model_file_release_pages(file, t);
     return OK;
 }
 
