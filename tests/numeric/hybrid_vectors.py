@@ -232,4 +232,5 @@ def main():
         make(sys.argv[1], name, *case)
 
 
-main()
+if __name__ == "__main__":
+    main()

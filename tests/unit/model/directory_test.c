@@ -34,8 +34,8 @@ static double difference_of(const char *name, uint32_t prefill)
         pages[i] = PAGES - 1 - i;
     for (uint32_t at = 0, n; at < shape[0]; at += n) {
         n = at < prefill ? prefill : 1;
-        batch_start(b, f.cache);
-        batch_add(b, pages, at, tokens + at, n);
+        batch_start(b, f.cache, f.states);
+        batch_add(b, 1, pages, at, tokens + at, n);
         while (!batch_advance(f.model, b))
             ;
         fixture_logits(&f, b, got + (size_t)at * shape[1]);
@@ -68,13 +68,17 @@ CASE(qwen2_f16, 1e-4)
 CASE(qwen3_sharded, 1e-4)
 CASE(qwen3_fp8, 1e-4)
 CASE(gemma3_bf16, 1e-4)
+CASE(qwen3moe, 1e-4)
+CASE(qwen3next, 1e-4)
+CASE(qwen35moe, 1e-4)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama_f32_agrees),     cmocka_unit_test(qwen2_f16_agrees),
         cmocka_unit_test(qwen3_sharded_agrees), cmocka_unit_test(qwen3_fp8_agrees),
-        cmocka_unit_test(gemma3_bf16_agrees),
+        cmocka_unit_test(gemma3_bf16_agrees),   cmocka_unit_test(qwen3moe_agrees),
+        cmocka_unit_test(qwen3next_agrees),     cmocka_unit_test(qwen35moe_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
