@@ -66,6 +66,7 @@ static void set_common(json_t *config, const model_plan *plan, const synth_vocab
     json_t *dtype = json_string(plan->type <= TYPE_F16 ? DTYPES[plan->type] : "bfloat16");
     json_object_del(config, "torch_dtype");
     json_object_set_new(config, "dtype", dtype);
+    json_object_set_new(config, "tie_word_embeddings", json_boolean(plan->shape.tied));
     if (json_object_get(config, "mtp_num_hidden_layers"))
         json_object_set_new(config, "mtp_num_hidden_layers", json_integer(0)); /* not written */
     if (json_array_size(vocab->eos))
