@@ -71,7 +71,7 @@ typedef struct {
     uint64_t gap_us, smallest_gap_us; /* the operator's bound; the least that this box can keep */
     double chat_share;
     uint32_t context, document_tokens, chat_tokens;
-    tune_spread alone_us;                  /* the document alone, to its first token */
+    tune_spread alone_us;                  /* the document alone, to its first token; premiums are against the least */
     double solo_gap_us, solo_tokens_per_s; /* the chat alone: median gap */
     tune_costs costs;
     tune_point points[TUNE_POINTS_MAX];

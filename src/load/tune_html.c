@@ -371,7 +371,7 @@ void tune_html(const tune_report *r, buf *out)
         "arrives. Alone it takes %.0f ms to its first token, and the chat alone makes %.1f tok/s. Larger chunks "
         "serve the document, smaller ones the chat; each policy trades in its own way. A thin line goes from the "
         "median gap to the worst.</p>\n",
-        r->document_tokens, r->alone_us.median / 1e3, r->solo_tokens_per_s);
+        r->document_tokens, r->alone_us.least / 1e3, r->solo_tokens_per_s);
     put_chunk_plots(r, p, out);
     put_bound_plots(r, p, out);
     put_table(r, out);

@@ -126,8 +126,8 @@ void tune_curves_json(const tune_report *r, buf *out)
     number(out, "chat_share", r->chat_share);
     buf_printf(out, "\"context\":%u,\"document_tokens\":%u,\"chat_prompt_tokens\":%u,\n\"alone\":{", r->context,
                r->document_tokens, r->chat_tokens);
-    number(out, "document_ttft_ms", r->alone_us.median / 1e3);
-    number(out, "document_ttft_least_ms", r->alone_us.least / 1e3);
+    number(out, "document_ttft_ms", r->alone_us.least / 1e3);
+    number(out, "document_ttft_median_ms", r->alone_us.median / 1e3);
     number(out, "document_ttft_most_ms", r->alone_us.most / 1e3);
     number(out, "chat_gap_ms", r->solo_gap_us / 1e3);
     put_number(out, "chat_tokens_per_s", r->solo_tokens_per_s);

@@ -174,8 +174,8 @@ static status measure_alone(measurer *m, error *err)
     return OK;
 }
 
-/* Once more after the points: a machine that changed meanwhile shows in the spread, and moves the median that all
- * premiums are against. */
+/* Once more after the points: a machine that changed meanwhile shows in the spread, and the least, which all
+ * premiums are against, is one that it can reach. */
 static status measure_alone_again(measurer *m, error *err)
 {
     tune_report *r = m->report;
@@ -184,7 +184,7 @@ static status measure_alone_again(measurer *m, error *err)
         for (uint32_t k = 0; k < r->points[i].sample_count; k++) {
             tune_sample *s = &r->points[i].samples[k];
             if (!s->starved)
-                s->premium = s->ttft_us / r->alone_us.median;
+                s->premium = s->ttft_us / r->alone_us.least;
         }
     return st;
 }
@@ -200,7 +200,7 @@ static status measure_point(measurer *m, tune_point *p, error *err)
         load.schedule.gap_us = p->gap_us;
     load.chat_tokens = r->chat_tokens;
     load.document_tokens = r->document_tokens;
-    load.alone_us = (uint64_t)r->alone_us.median;
+    load.alone_us = (uint64_t)r->alone_us.least;
     tune_sample sample;
     error own = {""};
     status st = tune_run(&load, &sample, &own);

@@ -193,7 +193,7 @@ static void curves_are_this_json(void **state)
         "\"date\":\"2023-11-14T22:13:20Z\",\"quick\":false,\"load_average\":0,\n"
         "\"bound_ms\":50,\"bound_auto\":false,\"smallest_bound_ms\":12,\"chat_share\":0.25,\"context\":8192,"
         "\"document_tokens\":2048,\"chat_prompt_tokens\":32,\n"
-        "\"alone\":{\"document_ttft_ms\":2000,\"document_ttft_least_ms\":1900,\"document_ttft_most_ms\":2100,"
+        "\"alone\":{\"document_ttft_ms\":1900,\"document_ttft_median_ms\":2000,\"document_ttft_most_ms\":2100,"
         "\"chat_gap_ms\":10,\"chat_tokens_per_s\":100,\"steady\":true},\n"
         "\"choice\":{\"policy\":\"cadence\",\"chunk\":512,\"keeps_bound\":true},\n"
         "\"policies\":[\n{\"policy\":\"decode-first\",\"points\":[\n"
