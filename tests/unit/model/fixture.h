@@ -16,6 +16,7 @@
 
 enum { FIXTURE_SLOTS = 8 };
 #define VECTORS "tests/numeric/vectors/arch/"
+#define HYBRIDS "tests/numeric/vectors/hybrid/"
 
 typedef struct {
     backend *device;

@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#define HYBRIDS "tests/numeric/vectors/hybrid/"
 enum { PAGES = 8, CHUNKS_MAX = 4 };
 
 typedef struct {

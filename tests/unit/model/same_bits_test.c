@@ -1,7 +1,7 @@
 /* tests/unit/model/same_bits_test.c: a row's logits are the same bits alone, in any batch, any chunking, at any yield,
  * on any pages, on one thread or two. Random schedules advance several sequences through two batches that take turns op
  * by op (a yield at any row block); every row is compared with the logits of its sequence run alone, whole, on one
- * thread. */
+ * thread. Where the model keeps a state, it is saved at random tokens and put back later, into another slot. */
 #include "fixture.h"
 
 #include "base/rng.h"
@@ -21,6 +21,9 @@ typedef struct {
     bool busy; /* in a batch now */
     uint32_t pages[PAGES_EACH];
     float *reference; /* (count, vocab) */
+    uint32_t slot, saved_at;
+    uint8_t *saved; /* state after saved_at tokens; NULL when the model keeps none */
+    bool has_saved;
 } sequence;
 
 typedef struct {
@@ -85,7 +88,7 @@ static void fill_lane(const fixture *f, lane *l, sequence *sequences, rng *r)
         n = n < left ? n : left;
         if (l->batch->rows + n > ROWS_MAX)
             continue;
-        batch_add(l->batch, s, q->pages, q->done, q->tokens + q->done, n);
+        batch_add(l->batch, q->slot, q->pages, q->done, q->tokens + q->done, n);
         q->busy = true;
         l->members[l->member_count++] = s;
     }
@@ -111,11 +114,50 @@ static uint64_t compare_lane(const fixture *f, lane *l, sequence *sequences, flo
     return differing;
 }
 
-static uint64_t run_schedule(const fixture *f, lane *lanes, sequence *sequences, float *got, rng *r)
+static uint32_t free_slot(const sequence *sequences, rng *r)
+{
+    for (;;) {
+        uint32_t slot = (uint32_t)rng_below(r, FIXTURE_SLOTS), taken = 0;
+        for (uint32_t s = 0; s < SEQUENCES; s++)
+            taken += sequences[s].slot == slot;
+        if (!taken)
+            return slot;
+    }
+}
+
+/* Saves the state of a resting sequence, or goes back to what was saved, in another slot; the old one gets rubbish. */
+static void checkpoint(const fixture *f, sequence *sequences, rng *r, uint32_t *restored)
+{
+    sequence *q = &sequences[rng_below(r, SEQUENCES)];
+    const backend_ops *ops = f->device->ops;
+    state_config one = model_state_config(f->model, 1);
+    if (!one.layers || q->busy || !q->done)
+        return;
+    if (!q->has_saved || rng_below(r, 2)) {
+        ops->state_read(f->device, f->states, q->slot, q->saved);
+        q->saved_at = q->done;
+        q->has_saved = true;
+        return;
+    }
+    void *rubbish = malloc(ops->state_bytes(&one));
+    memset(rubbish, 0x7f, ops->state_bytes(&one));
+    ops->state_write(f->device, f->states, q->slot, rubbish);
+    free(rubbish);
+    q->slot = free_slot(sequences, r);
+    ops->state_write(f->device, f->states, q->slot, q->saved);
+    q->done = q->saved_at;
+    q->has_saved = false; /* so that it comes to an end */
+    ++*restored;
+}
+
+static uint64_t run_schedule(const fixture *f, lane *lanes, sequence *sequences, float *got, rng *r, uint32_t *restored)
 {
     uint64_t differing = 0;
-    for (uint32_t s = 0; s < SEQUENCES; s++)
+    for (uint32_t s = 0; s < SEQUENCES; s++) {
         sequences[s].done = 0;
+        sequences[s].slot = s;
+        sequences[s].has_saved = false;
+    }
     shuffle_pages(sequences, r);
     for (;;) {
         uint32_t unfinished = 0, turn = (uint32_t)rng_below(r, BATCHES);
@@ -124,6 +166,8 @@ static uint64_t run_schedule(const fixture *f, lane *lanes, sequence *sequences,
         if (!unfinished)
             return differing;
         lane *l = &lanes[turn];
+        if (rng_below(r, 4) == 0)
+            checkpoint(f, sequences, r, restored);
         if (!l->running)
             fill_lane(f, l, sequences, r);
         for (uint32_t ops = 1 + (uint32_t)rng_below(r, 9); l->running && ops > 0; ops--)
@@ -135,7 +179,7 @@ static uint64_t run_schedule(const fixture *f, lane *lanes, sequence *sequences,
 static void run_schedules(const char *path, uint32_t count)
 {
     static sequence sequences[SEQUENCES];
-    uint32_t vocab;
+    uint32_t vocab, restored = 0;
     uint64_t differing = 0;
     error err;
     compute_references(path, sequences, &vocab);
@@ -144,16 +188,26 @@ static void run_schedules(const char *path, uint32_t count)
         fixture f;
         lane lanes[BATCHES] = {0};
         fixture_open(&f, path, threads, POOL);
+        state_config one = model_state_config(f.model, 1);
+        for (uint32_t s = 0; s < SEQUENCES && one.layers; s++)
+            sequences[s].saved = malloc(f.device->ops->state_bytes(&one));
         for (uint32_t i = 0; i < BATCHES; i++)
             assert_int_equal(batch_create(&lanes[i].batch, f.model, ROWS_MAX, SEQUENCES, &err), OK);
+        if (threads == 2) /* so that a chunk has several */
+            f.model->row_block = 48, f.model->expert_block = 80;
         rng r = {threads};
         for (uint32_t i = 0; i < count / 2; i++)
-            differing += run_schedule(&f, lanes, sequences, got, &r);
+            differing += run_schedule(&f, lanes, sequences, got, &r, &restored);
         for (uint32_t i = 0; i < BATCHES; i++)
             batch_destroy(f.model, lanes[i].batch);
+        for (uint32_t s = 0; s < SEQUENCES; s++) {
+            free(sequences[s].saved);
+            sequences[s].saved = NULL;
+        }
         fixture_close(&f);
     }
-    printf("%s: %u schedules, %llu differing logits\n", path, count / 2 * 2, (unsigned long long)differing);
+    printf("%s: %u schedules, %u states put back, %llu differing logits\n", path, count / 2 * 2, restored,
+           (unsigned long long)differing);
     assert_int_equal(differing, 0);
     free(got);
     for (uint32_t s = 0; s < SEQUENCES; s++)
@@ -178,6 +232,12 @@ static void sliding_windows_give_the_same_bits_in_every_schedule(void **state)
     run_schedules(VECTORS "gemma3.gguf", schedule_count(500));
 }
 
+static void experts_and_states_give_the_same_bits_in_every_schedule(void **state)
+{
+    (void)state;
+    run_schedules(HYBRIDS "qwen35moe.gguf", schedule_count(500));
+}
+
 static void the_default_model_gives_the_same_bits_in_every_schedule(void **state)
 {
     (void)state;
@@ -200,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama_gives_the_same_bits_in_every_schedule),
         cmocka_unit_test(sliding_windows_give_the_same_bits_in_every_schedule),
+        cmocka_unit_test(experts_and_states_give_the_same_bits_in_every_schedule),
         cmocka_unit_test(the_default_model_gives_the_same_bits_in_every_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
