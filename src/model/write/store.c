@@ -8,7 +8,7 @@
 #include "tensor/quant.h"
 
 enum { MX_BLOCK = 32, AFFINE_GROUP = 64, E8M0_BIAS = 127 };
-static const float F16_MAX = 65504.0f;
+static const float F16_MAX = 65504.0f, BF16_MAX = 0x1.FEp127f, AFFINE_MAX = 0x1p125f;
 
 static const store_info INFOS[] = {
     [STORE_F32] = {"f32", 1, 1, {{4, 4, "F32"}}},
@@ -165,6 +165,8 @@ static void affine_range(const float *x, float steps, float *scale, float *bias)
         low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;
     }
+    low = clamp(low, -AFFINE_MAX, AFFINE_MAX); /* so that scale * code is finite too */
+    high = clamp(high, -AFFINE_MAX, AFFINE_MAX);
     bool from_low = fabsf(low) > fabsf(high);
     float edge = from_low ? low : high, s = fmaxf(high / steps - low / steps, 1e-7f);
     s = from_low ? s : -s;
@@ -199,7 +201,8 @@ static void store_floats(store kind, const float *src, size_t cols, uint8_t *out
         return;
     }
     for (size_t i = 0; i < cols; i++)
-        put_u16(out + 2 * i, kind == STORE_F16 ? f32_to_f16(clamp(src[i], -F16_MAX, F16_MAX)) : f32_to_bf16(src[i]));
+        put_u16(out + 2 * i, kind == STORE_F16 ? f32_to_f16(clamp(src[i], -F16_MAX, F16_MAX))
+                                               : f32_to_bf16(clamp(src[i], -BF16_MAX, BF16_MAX)));
 }
 
 void store_row(store kind, const float *src, size_t cols, uint8_t *const out[STORE_PIECES])

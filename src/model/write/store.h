@@ -1,5 +1,5 @@
 /* model/write/store.h: floats to the bytes of a stored row: GGUF blocks, MLX groups with scales apart, plain floats.
- * Deterministic: the same floats give the same bytes on every machine. Non-finite input is the caller's mistake;
+ * Deterministic: the same floats give the same bytes on every machine. Input beyond 2^127 is the caller's mistake;
  * magnitudes beyond what a type's scale can say are cut to the largest it can. Any thread. */
 #ifndef HEADWAY_MODEL_WRITE_STORE_H
 #define HEADWAY_MODEL_WRITE_STORE_H
