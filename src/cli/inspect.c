@@ -100,9 +100,21 @@ static void print_needs(const inspect_facts *f)
     putchar('\n');
 }
 
+/* Did `headway synth` write it? */
+static bool is_synthetic(const model_file *file, uint64_t *seed)
+{
+    bool synthetic = false;
+    model_file_bool(file, "headway.synthetic", &synthetic, NULL);
+    model_file_u64(file, "headway.synthetic_seed", seed, NULL);
+    return synthetic;
+}
+
 static void print_human(const inspect_facts *f, const model_file *file)
 {
     printf("%s\n", f->name.size ? plain(f->name).text : "A model without a name");
+    uint64_t seed = 0;
+    if (is_synthetic(file, &seed))
+        printf("synthetic      yes: random weights (seed %" PRIu64 "), its answers mean nothing\n", seed);
     printf("file           %s (%s, %s)\n", model_file_path(file), scaled(model_file_bytes(file), "B").text,
            model_file_format(file));
     print_architecture(f);
@@ -164,6 +176,7 @@ static json_t *json_memory(const inspect_facts *f)
 
 static int print_json(const inspect_facts *f, const model_file *file)
 {
+    uint64_t seed = 0;
     const struct {
         const char *key;
         json_t *value;
@@ -190,6 +203,7 @@ static int print_json(const inspect_facts *f, const model_file *file)
         {"tokenizer",
          json_pack("{so so}", "model", json_words(f->tokenizer_model), "pre", json_words(f->tokenizer_pre))},
         {"chat_template", json_boolean(f->chat_template)},
+        {"synthetic", json_boolean(is_synthetic(file, &seed))},
         {"tensors", json_integer((json_int_t)model_file_tensor_count(file))},
         {"types", json_types(f)},
         {"memory", json_memory(f)},

@@ -490,12 +490,25 @@ static void read_name(hf_dir *dir)
     hf_key_text(dir, "general.name", span_from(slash && slash[1] ? slash + 1 : dir->path));
 }
 
+/* What `headway synth` wrote says so; the seed is a text, JSON's integers end too early. */
+static void read_synthetic(hf_dir *dir)
+{
+    const json_t *mark = json_object_get(dir->config, "headway_synthetic");
+    const char *seed = json_string_value(json_object_get(mark, "seed"));
+    if (!json_is_true(json_object_get(mark, "synthetic")))
+        return;
+    hf_key_bool(dir, "headway.synthetic", true);
+    if (seed)
+        hf_key_u64(dir, "headway.synthetic_seed", strtoull(seed, NULL, 10));
+}
+
 status hf_read_config(hf_dir *dir, error *err)
 {
     status code = read_family(dir, err);
     if (code != OK || (code = read_quantization(dir, err)) != OK)
         return code;
     read_name(dir);
+    read_synthetic(dir);
     bool moe = dir->family == HF_QWEN3MOE || dir->family == HF_QWEN3NEXT || dir->family == HF_QWEN35MOE;
     bool linear = dir->family == HF_QWEN3NEXT || dir->family == HF_QWEN35 || dir->family == HF_QWEN35MOE;
     if ((code = read_numbers(dir, err)) != OK || (moe && (code = read_experts(dir, err)) != OK) ||
