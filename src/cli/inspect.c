@@ -69,7 +69,14 @@ static void print_architecture(const inspect_facts *f)
         printf(", feed-forward %s", grouped(f->feed_forward).text);
     if (f->experts)
         printf(", %" PRIu64 " experts (%" PRIu64 " used)", f->experts, f->experts_used);
+    if (f->recurrent_layers)
+        printf(", %" PRIu64 " of the layers with a recurrent state", f->recurrent_layers);
     printf("\nparameters     %s\n", scaled(f->parameters, "").text);
+    if (f->draft_tensors)
+        printf("not loaded     multi-token prediction (%" PRIu64 " tensors): recognised, not used yet\n",
+               f->draft_tensors);
+    if (f->vision_tensors)
+        printf("not loaded     a vision tower (%" PRIu64 " tensors): text only\n", f->vision_tensors);
 }
 
 static void print_types(const inspect_facts *f)
@@ -90,6 +97,8 @@ static void print_needs(const inspect_facts *f)
 {
     printf("weights        %s\n", scaled(f->weight_bytes, "B").text);
     printf("KV cache       %s per token (f16)\n", scaled(f->kv_bytes_per_token, "B").text);
+    if (f->state_bytes)
+        printf("state          %s per sequence (f32)\n", scaled(f->state_bytes, "B").text);
     printf("memory         ");
     if (f->context == 0 || f->context > SHORT_TOKENS)
         printf("%s for %s tokens%s", scaled(inspect_memory(f, SHORT_TOKENS), "B").text, grouped(SHORT_TOKENS).text,
@@ -168,9 +177,9 @@ static json_t *json_reasons(const inspect_facts *f)
 
 static json_t *json_memory(const inspect_facts *f)
 {
-    return json_pack("{so so so so}", "weight_bytes", json_count(f->weight_bytes), "kv_bytes_per_token",
-                     json_count(f->kv_bytes_per_token), "bytes_4096_tokens",
-                     json_count(inspect_memory(f, SHORT_TOKENS)), "bytes_full_context",
+    return json_pack("{so so so so so}", "weight_bytes", json_count(f->weight_bytes), "kv_bytes_per_token",
+                     json_count(f->kv_bytes_per_token), "state_bytes_per_sequence", json_count(f->state_bytes),
+                     "bytes_4096_tokens", json_count(inspect_memory(f, SHORT_TOKENS)), "bytes_full_context",
                      f->context ? json_count(inspect_memory(f, f->context)) : json_null());
 }
 
@@ -197,6 +206,9 @@ static int print_json(const inspect_facts *f, const model_file *file)
         {"feed_forward", json_count(f->feed_forward)},
         {"experts", json_count(f->experts)},
         {"experts_used", json_count(f->experts_used)},
+        {"recurrent_layers", json_count(f->recurrent_layers)},
+        {"draft_tensors", json_count(f->draft_tensors)},
+        {"vision_tensors", json_count(f->vision_tensors)},
         {"context", json_count(f->context)},
         {"sliding_window", json_count(f->window)},
         {"vocabulary", json_count(f->vocabulary)},

@@ -2,6 +2,7 @@
 #include "cli/inspect_facts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/gguf_vocab.h"
 #include "model/model.h"
@@ -33,11 +34,43 @@ static uint64_t kv_heads_of_all_layers(const inspect_facts *f, const model_file 
     model_array array;
     snprintf(key, sizeof key, "%.*s.attention.head_count_kv", (int)f->architecture.size, f->architecture.data);
     if (model_file_array(file, key, &array, NULL) != OK)
-        return f->layers * f->kv_heads;
+        return (f->layers - f->recurrent_layers) * f->kv_heads;
     uint64_t sum = 0;
     for (uint64_t i = 0; i < array.count && i < f->layers; i++)
         sum += (uint64_t)model_array_i64(&array, i);
     return sum;
+}
+
+static bool begins(span name, const char *with)
+{
+    return name.size >= strlen(with) && !memcmp(name.data, with, strlen(with));
+}
+
+/* Which layers keep a state (they have an ssm_a), and what is in the file beside the text model. */
+static void gather_parts(inspect_facts *f, const model_file *file)
+{
+    static const char *const vision[] = {"v.", "mm.", "model.visual.", "vision_tower."};
+    for (size_t i = 0; i < model_file_tensor_count(file); i++) {
+        span name = model_file_tensor_at(file, i)->name;
+        char text[96];
+        unsigned layer;
+        snprintf(text, sizeof text, "%.*s", (int)(name.size < 95 ? name.size : 95), name.data);
+        bool block = sscanf(text, "blk.%u.", &layer) == 1;
+        f->draft_tensors += begins(name, "mtp.") || (block && f->draft_layers && layer >= f->layers);
+        f->recurrent_layers += block && layer < f->layers && strstr(text, ".ssm_a") && !strstr(text, ".ssm_alpha");
+        for (size_t v = 0; v < sizeof vision / sizeof *vision; v++)
+            f->vision_tensors += begins(name, vision[v]);
+    }
+}
+
+static void gather_state(inspect_facts *f, const model_file *file)
+{
+    span arch = f->architecture;
+    uint64_t key = number_of(file, arch, "ssm.state_size", 0) % 65536;
+    uint64_t inner = number_of(file, arch, "ssm.inner_size", 0) % (1u << 24);
+    uint64_t channels = 2 * key * (number_of(file, arch, "ssm.group_count", 0) % 65536) + inner;
+    uint64_t taps = number_of(file, arch, "ssm.conv_kernel", 0) % 64;
+    f->state_bytes = f->recurrent_layers * ((taps ? taps - 1 : 0) * channels + inner * key) * sizeof(float);
 }
 
 static void gather_numbers(inspect_facts *f, const model_file *file)
@@ -46,6 +79,9 @@ static void gather_numbers(inspect_facts *f, const model_file *file)
     if (arch.size == 0)
         return;
     f->layers = number_of(file, arch, "block_count", 0);
+    f->draft_layers = number_of(file, arch, "nextn_predict_layers", 0);
+    f->layers -= f->draft_layers < f->layers ? f->draft_layers : 0;
+    gather_parts(f, file);
     f->hidden = number_of(file, arch, "embedding_length", 0);
     f->heads = number_of(file, arch, "attention.head_count", 0);
     f->kv_heads = number_of(file, arch, "attention.head_count_kv", f->heads);
@@ -56,6 +92,7 @@ static void gather_numbers(inspect_facts *f, const model_file *file)
     f->experts = number_of(file, arch, "expert_count", 0);
     f->experts_used = number_of(file, arch, "expert_used_count", 0);
     uint64_t value_dim = number_of(file, arch, "attention.value_length", f->head_dim);
+    gather_state(f, file);
     f->kv_bytes_per_token = kv_heads_of_all_layers(f, file) * (f->head_dim + value_dim) * sizeof(uint16_t);
 }
 
@@ -230,7 +267,8 @@ uint64_t inspect_memory(const inspect_facts *facts, uint64_t tokens)
 {
     uint64_t kv, total;
     if (__builtin_mul_overflow(facts->kv_bytes_per_token, tokens, &kv) ||
-        __builtin_add_overflow(kv, facts->weight_bytes, &total))
+        __builtin_add_overflow(kv, facts->weight_bytes, &total) ||
+        __builtin_add_overflow(total, facts->state_bytes, &total))
         return UINT64_MAX;
     return total;
 }

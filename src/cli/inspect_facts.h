@@ -19,15 +19,18 @@ typedef struct { /* numbers are 0 and spans empty where the file does not say */
         experts_used;
     bool chat_template;
     type_share types[DT_COUNT];
-    uint64_t weight_bytes;       /* of all tensors, as stored */
-    uint64_t kv_bytes_per_token; /* f16, all layers */
-    error reasons[REASONS_MAX];  /* why Headway does not run it; none: it does */
+    uint64_t weight_bytes;                  /* of all tensors, as stored */
+    uint64_t kv_bytes_per_token;            /* f16, all layers that attend */
+    uint64_t recurrent_layers, state_bytes; /* layers with a state instead, and what it takes of each sequence */
+    uint64_t draft_layers, draft_tensors;   /* multi-token prediction: recognised, not loaded */
+    uint64_t vision_tensors;                /* of a vision tower: recognised, not loaded */
+    error reasons[REASONS_MAX];             /* why Headway does not run it; none: it does */
     uint32_t reason_count;
 } inspect_facts;
 
 void inspect_gather(inspect_facts *out, const model_file *file);
 
-/* Weights and KV of that many tokens. */
+/* Weights, KV of that many tokens and one sequence's state. */
 uint64_t inspect_memory(const inspect_facts *facts, uint64_t tokens);
 
 #endif
