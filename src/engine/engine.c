@@ -290,14 +290,17 @@ void engine_describe(engine *e, char *text, size_t size)
 {
     const schedule_settings *set = scheduler_settings(e->scheduler);
     step_model model = engine_step_model(e);
-    uint32_t documents = schedule_document_tokens(set, &model, set->gap_us);
+    uint32_t documents = schedule_document_tokens(set, &model, set->gap_us), context = engine_token_limit(e);
+    char limit[64] = "no prompt is a document";
+    if (documents < context)
+        snprintf(limit, sizeof limit, "prompts over %u tokens are documents", documents);
     snprintf(
         text, size,
         "policy %s: gap bound %.3g ms (%s; a decode step takes %.2g ms, with all %u streams %.2g), chat share %.2g; "
-        "prompts over %u tokens are documents (%s)",
+        "%s (%s)",
         e->policy->name, (double)set->gap_us / 1e3, e->gap_chosen ? "asked for" : "the larger of 50 and 4 steps",
         step_model_decode_us(&model, 1, 0) / 1e3, e->runner->info.max_rows,
-        step_model_decode_us(&model, e->runner->info.max_rows, 0) / 1e3, set->chat_share, documents,
+        step_model_decode_us(&model, e->runner->info.max_rows, 0) / 1e3, set->chat_share, limit,
         set->document_tokens ? "asked for" : "reading one takes over 4 bounds");
 }
 

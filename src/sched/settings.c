@@ -4,6 +4,7 @@
 #include <math.h>
 
 static const double share_default = 0.25, auto_steps = 4, document_bounds = 4;
+static const uint32_t document_least = 64; /* tokens: a question is no document on the slowest box */
 static const uint64_t auto_floor_us = 50000, window_default_us = 250000;
 
 uint64_t schedule_smallest_gap_us(const step_model *model)
@@ -17,8 +18,10 @@ uint64_t schedule_smallest_gap_us(const step_model *model)
 
 uint32_t schedule_document_tokens(const schedule_settings *settings, const step_model *model, uint64_t gap_us)
 {
-    return settings->document_tokens ? settings->document_tokens
-                                     : step_model_prefill_tokens(model, 0, document_bounds * (double)gap_us);
+    if (settings->document_tokens)
+        return settings->document_tokens;
+    uint32_t tokens = step_model_prefill_tokens(model, 0, document_bounds * (double)gap_us);
+    return tokens < document_least ? document_least : tokens;
 }
 
 static status check_gap(const schedule_settings *settings, const step_model *model, error *err)
