@@ -37,14 +37,14 @@ static const dtype_info TABLE[DT_COUNT] = {
     [40] = {"NVFP4", 64, 36, false},
     [41] = {"Q1_0", 128, 18, false},
     [42] = {"Q2_0", 64, 18, false},
-    [DT_MXFP8] = {"MXFP8", 32, 33, false},
-    [DT_NVFP4] = {"NVFP4", 32, 18, false},
-    [DT_AFFINE2] = {"AFFINE2", 32, 16, false},
-    [DT_AFFINE3] = {"AFFINE3", 32, 20, false},
-    [DT_AFFINE4] = {"AFFINE4", 32, 24, false},
-    [DT_AFFINE5] = {"AFFINE5", 32, 28, false},
-    [DT_AFFINE6] = {"AFFINE6", 32, 32, false},
-    [DT_AFFINE8] = {"AFFINE8", 32, 40, false},
+    [DT_MXFP8] = {"MXFP8", 32, 33, true},
+    [DT_NVFP4] = {"NVFP4", 32, 18, true},
+    [DT_AFFINE2] = {"AFFINE2", 32, 16, true},
+    [DT_AFFINE3] = {"AFFINE3", 32, 20, true},
+    [DT_AFFINE4] = {"AFFINE4", 32, 24, true},
+    [DT_AFFINE5] = {"AFFINE5", 32, 28, true},
+    [DT_AFFINE6] = {"AFFINE6", 32, 32, true},
+    [DT_AFFINE8] = {"AFFINE8", 32, 40, true},
 };
 
 const dtype_info *dtype_get(uint32_t id)

@@ -1,6 +1,6 @@
 """Tiny random Hugging Face directories and the logits that transformers computes for them.
 
-usage: hf_vectors.py OUT_FOLDER [NAME...]   (needs torch and transformers; the output is committed)
+usage: hf_vectors.py OUT_FOLDER [NAME...], or --mlx-sources FOLDER   (needs torch, transformers; output is committed)
 For each case NAME: the directory NAME as save_pretrained writes it, and NAME.bin: u32 token_count, u32 vocab,
 i32 tokens[], f32 logits[token_count][vocab] with keys and values rounded to f16 before attention (our cache has f16).
 Every weight is re-drawn: default initialisation hides bugs.
@@ -25,7 +25,7 @@ CASES = {
     "qwen2_f16": (T.Qwen2Config, T.Qwen2ForCausalLM, torch.float16, dict(
         HEADS, tie_word_embeddings=True, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e6})),
     "qwen3_sharded": (T.Qwen3Config, T.Qwen3ForCausalLM, torch.bfloat16, dict(
-        HEADS, num_hidden_layers=2, head_dim=32, tie_word_embeddings=False, rope_parameters={
+        HEADS, head_dim=32, tie_word_embeddings=False, rope_parameters={
             "rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6, "original_max_position_embeddings": 64,
             "attention_factor": 1.25})),
     "qwen3_fp8": (T.Qwen3Config, T.Qwen3ForCausalLM, torch.bfloat16, dict(
@@ -141,8 +141,8 @@ def compose(folder):
     new["mtp.fc.weight"] = torch.zeros(4, 8, dtype=torch.bfloat16)
     save_file(new, f"{folder}/model.safetensors", {"format": "pt"})
     text = json.load(open(f"{folder}/config.json"))
-    config = {"model_type": "qwen3_5_moe", "architectures": ["Qwen3_5MoeForConditionalGeneration"],
-              "tie_word_embeddings": text.pop("tie_word_embeddings"), "text_config": text, "vision_config": {"depth": 1}}
+    config = {"model_type": "qwen3_5_moe", "tie_word_embeddings": text.pop("tie_word_embeddings"), "text_config": text,
+              "vision_config": {"depth": 1}}
     json.dump(config, open(f"{folder}/config.json", "w"), indent=2)
 
 
@@ -167,6 +167,48 @@ def write_hybrid(out, name):
     print(name, "seed", seed, sorted(load_file(f"{folder}/model.safetensors")))
 
 
+def give_tokenizer(folder):
+    """Byte-level BPE with five merges and ChatML, as the MLX cases have it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    vocab = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    merges = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("\u0120", "hello")]
+    for left, right in merges:
+        vocab[left + right] = len(vocab)
+    t = Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    t.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    fast = T.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    fast.chat_template = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+                          "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+    fast.save_pretrained(folder)
+
+
+def write_mlx_sources(out):
+    """What mlx_vectors.py converts: OUT/qwen3 and OUT/qwen35moe."""
+    keys = dict(HEADS, vocab_size=320, intermediate_size=64, head_dim=32, tie_word_embeddings=True,
+                rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+    model = T.Qwen3ForCausalLM(T.Qwen3Config(**keys)).eval().float()
+    redraw(model, False, torch.bfloat16)
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(f"{out}/qwen3")
+    generation = {"eos_token_id": [263, 261], "temperature": 0.6, "top_k": 20, "top_p": 0.95, "do_sample": True}
+    json.dump(generation, open(f"{out}/qwen3/generation_config.json", "w"))
+    config_class, model_class, keys = HYBRID["qwen35moe"]
+    model = model_class(config_class(**dict(keys, moe_intermediate_size=32, shared_expert_intermediate_size=32)))
+    model = model.eval().float()
+    hybrid.redraw(model, 12, True)
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(f"{out}/qwen35moe")
+    compose(f"{out}/qwen35moe")
+    config = json.load(open(f"{out}/qwen35moe/config.json"))
+    config["text_config"]["full_attention_interval"] = 2  # mlx-lm reads no layer_types
+    json.dump(config, open(f"{out}/qwen35moe/config.json", "w"))
+    for name in ("qwen3", "qwen35moe"):
+        give_tokenizer(f"{out}/{name}")
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--mlx-sources":
+        write_mlx_sources(sys.argv[2])
+        sys.exit()
     for case in sys.argv[2:] or [*CASES, *HYBRID]:
         (write_hybrid if case in HYBRID else write)(sys.argv[1], case)

@@ -29,6 +29,12 @@ static const weight_format FORMATS[DT_COUNT] = {
     [DT_IQ4_NL] = {CODES_4, SCALES_F16, 32, 128, false, IQ4_VALUES},
     [DT_IQ4_XS] = {CODES_4, SCALES_K32, 32, 128, false, IQ4_VALUES},
     [DT_MXFP4] = {CODES_4, SCALES_E8M0, 32, 12, false, MXFP4_VALUES},
+    [DT_NVFP4] = {CODES_4, SCALES_E4M3_16, 16, 12, false, MXFP4_VALUES},
+    [DT_AFFINE2] = {CODES_2, SCALES_F32_MIN, 32, 0, true, NULL},
+    [DT_AFFINE3] = {CODES_3, SCALES_F32_MIN, 32, 0, true, NULL},
+    [DT_AFFINE4] = {CODES_4, SCALES_F32_MIN, 32, 0, true, NULL},
+    [DT_AFFINE5] = {CODES_5, SCALES_F32_MIN, 32, 0, true, NULL},
+    [DT_AFFINE6] = {CODES_6, SCALES_F32_MIN, 32, 0, true, NULL},
 };
 
 /* Where the file's block keeps what scale_kind wants, in bytes. */
@@ -55,6 +61,10 @@ static size_t scale_unit_bytes(scale_kind kind)
         return 64;
     case SCALES_E8M0:
         return 16;
+    case SCALES_F32_MIN:
+        return 128;
+    case SCALES_E4M3_16:
+        return 32;
     case SCALES_K32:
         return 32 + 8 * 16;
     case SCALES_K32_MIN:
@@ -69,7 +79,7 @@ static size_t scale_unit_bytes(scale_kind kind)
 
 static bool is_super(scale_kind kind)
 {
-    return kind >= SCALES_K32;
+    return kind >= SCALES_K32 && kind != SCALES_E4M3_16;
 }
 
 /* --- packing --- */
@@ -194,6 +204,16 @@ static void put_scales(const weight *w, uint8_t *scales, uint32_t lane, const ui
             scales[lane] = row[0];
             continue;
         }
+        if (f->scale == SCALES_F32_MIN) {
+            memcpy(scales + 4 * lane, row, 4);
+            memcpy(scales + 64 + 4 * lane, row + 4, 4);
+            continue;
+        }
+        if (f->scale == SCALES_E4M3_16) {
+            scales[lane] = row[0];
+            scales[16 + lane] = row[1];
+            continue;
+        }
         memcpy(scales + 2 * lane, row + fields.d, 2);
         if (f->has_min)
             memcpy(scales + 32 + 2 * lane, row + fields.m, 2);
@@ -228,6 +248,28 @@ static void pack_float_panel(const pack_job *job, uint32_t index)
     }
 }
 
+static void pack_byte_panel(const pack_job *job, uint32_t index)
+{
+    const weight *w = job->w;
+    bool mx = w->type == DT_MXFP8;
+    size_t scale_bytes = mx ? MXFP8_SCALE_BYTES : AFFINE8_SCALE_BYTES;
+    uint8_t *block = w->data + index * w->panel_bytes;
+    uint32_t start = (index - job->first_panel) * PANEL_ROWS, row_scale = mx ? 1 : 8;
+    for (uint32_t b = 0; b < w->cols / BLOCK_COLS; b++, block += scale_bytes + PANEL_ROWS * BLOCK_COLS) {
+        for (uint32_t lane = 0; lane < PANEL_ROWS && start + lane < job->rows; lane++) {
+            const uint8_t *from = job->raw + (size_t)(start + lane) * job->row_bytes + b * (row_scale + BLOCK_COLS);
+            if (mx) {
+                block[lane] = from[0];
+            } else {
+                memcpy(block + 4 * lane, from, 4);
+                memcpy(block + 64 + 4 * lane, from + 4, 4);
+            }
+            for (uint32_t k = 0; k < BLOCK_COLS; k++)
+                block[scale_bytes + k * PANEL_ROWS + lane] = from[row_scale + k];
+        }
+    }
+}
+
 static void pack_quant_panel(const pack_job *job, uint32_t index, uint8_t *scratch)
 {
     const weight *w = job->w;
@@ -257,6 +299,8 @@ static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
     uint32_t panel = job->first_panel + index;
     if (job->w->format)
         pack_quant_panel(job, panel, pool_scratch(job->pool, worker));
+    else if (is_byte_type(job->w->type))
+        pack_byte_panel(job, panel);
     else
         pack_float_panel(job, panel);
 }
@@ -286,7 +330,7 @@ status cpu_weight_create(weight_place place, weight_shape shape, const void *raw
 {
     const dtype_info *info = dtype_get(shape.type);
     uint32_t rows = shape.rows, cols = shape.cols;
-    bool is_float = shape.type == DT_F32 || shape.type == DT_F16 || shape.type == DT_BF16;
+    bool is_float = shape.type == DT_F32 || shape.type == DT_F16 || shape.type == DT_BF16 || is_byte_type(shape.type);
     if (!info || (!is_float && !weight_format_of(shape.type)))
         return error_set(err, ERR_UNSUPPORTED, "matrix of type %s: no kernel for it", info ? info->name : "unknown");
     if (rows == 0 || cols == 0 || shape.stack == 0 || cols % info->block_elems != 0)
@@ -401,7 +445,11 @@ void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t 
     scale_kind kind = w->format->scale;
     const uint8_t *unit = panel_scales + (is_super(kind) ? block / SUPER_BLOCKS : block) * scale_unit_bytes(kind);
     uint32_t s = block % SUPER_BLOCKS;
-    for (uint32_t i = 0; i < PANEL_ROWS; i++) {
+    for (uint32_t i = 0; i < PANEL_ROWS && kind == SCALES_F32_MIN; i++) {
+        memcpy(&scales[0][i], unit + 4 * i, 4);
+        memcpy(&mins[0][i], unit + 64 + 4 * i, 4);
+    }
+    for (uint32_t i = 0; i < PANEL_ROWS && kind != SCALES_F32_MIN; i++) {
         float d = kind == SCALES_E8M0 ? e8m0_scale(unit[i]) : half_at(unit, i);
         float m = w->format->has_min ? half_at(unit + 32, i) : 0;
         switch (kind) {
@@ -410,6 +458,12 @@ void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t 
         case SCALES_F16_MIN:
             scales[0][i] = d;
             mins[0][i] = m;
+            break;
+        case SCALES_E4M3_16:
+            for (uint32_t h = 0; h < 2; h++)
+                scales[h][i] = e4m3_to_f32(unit[16 * h + i]) * 0.5f;
+            break;
+        case SCALES_F32_MIN: /* above */
             break;
         case SCALES_K32:
             scales[0][i] = d * (float)(int8_t)unit[32 + 16 * s + i];
@@ -449,9 +503,30 @@ static void read_float_row(const weight *w, uint32_t row, float *dst)
     }
 }
 
+static void read_byte_row(const weight *w, uint32_t row, float *dst)
+{
+    bool mx = w->type == DT_MXFP8;
+    size_t scale_bytes = mx ? MXFP8_SCALE_BYTES : AFFINE8_SCALE_BYTES;
+    const uint8_t *block = w->data + row / PANEL_ROWS * w->panel_bytes;
+    uint32_t lane = row % PANEL_ROWS;
+    for (uint32_t k = 0; k < w->cols; k++) {
+        uint8_t code = block[scale_bytes + k % BLOCK_COLS * PANEL_ROWS + lane];
+        float scale, min;
+        memcpy(&scale, block + (mx ? 0 : 4 * lane), 4);
+        memcpy(&min, block + (mx ? 0 : 64 + 4 * lane), 4);
+        dst[k] = mx ? e4m3_to_f32(code) * e8m0_to_f32(block[lane]) : scale * (float)code + min;
+        if (k % BLOCK_COLS == BLOCK_COLS - 1)
+            block += scale_bytes + PANEL_ROWS * BLOCK_COLS;
+    }
+}
+
 void cpu_weight_read_row(const weight *w, uint32_t row, float *dst)
 {
     assert(row < w->rows);
+    if (is_byte_type(w->type)) {
+        read_byte_row(w, row, dst);
+        return;
+    }
     if (!w->format) {
         read_float_row(w, row, dst);
         return;

@@ -1,6 +1,8 @@
 /* tensor/cpu/cpu_weight.h: how does a matrix lie in memory?
  *
- * In panels of PANEL_ROWS rows, padded with zero rows at the end. A float panel is [cols][16] of the stored type. A
+ * In panels of PANEL_ROWS rows, padded with zero rows at the end. A float panel is [cols][16] of the stored type; of a
+ * byte type (MXFP8, AFFINE8, which meet activations in f32 too), per block of 32 columns, its scales side by side (u8
+ * e[16]; f32 d[16], f32 m[16]), then [32][16] codes. A
  * quantized panel is its scales, then its codes, each on a 64-byte border and no wider than in the file.
  *
  * Codes lie in planes per block of 32 columns. A "group" is 4 neighbouring columns of all 16 rows, in the order [16
@@ -36,10 +38,12 @@ typedef enum {
     SCALES_F16,     /* per block f16 d[16] */
     SCALES_F16_MIN, /* per block f16 d[16], f16 m[16] */
     SCALES_E8M0,    /* per block u8 e[16], scale 2^(e - 128) */
+    SCALES_F32_MIN, /* per block f32 d[16], f32 m[16] */
     SCALES_K32,     /* per super-block f16 d[16], then per block i8 s[16]: scale d * s */
     SCALES_K32_MIN, /* per super-block f16 d[16], f16 dmin[16], then per block u8 s[16], u8 m[16]: min -(dmin * m) */
     SCALES_K16,     /* as K32 with two s[16] per block, one per 16 columns */
     SCALES_K16_MIN, /* as K32_MIN with, per 16 columns, u8 sm[16]: s low nibble, m high nibble */
+    SCALES_E4M3_16, /* per block u8 e4m3 d[16] of its first 16 columns, u8 d[16] of the others; scale d / 2 */
 } scale_kind;
 
 typedef struct {
@@ -53,7 +57,7 @@ typedef struct {
 
 struct weight {
     dtype type;
-    const weight_format *format;     /* NULL for F32, F16, BF16 */
+    const weight_format *format;     /* NULL for F32, F16, BF16 and the byte types */
     uint32_t rows, cols, panels;     /* of one matrix */
     uint32_t stack;                  /* matrices: panel p of matrix e is panel e * panels + p */
     size_t scale_bytes, panel_bytes; /* of one panel: its scales; scales and codes */
@@ -61,6 +65,17 @@ struct weight {
     uint8_t *data;
     arena_piece memory;
 };
+
+enum {
+    MXFP8_SCALE_BYTES = 16,
+    MXFP8_BLOCK_BYTES = 16 + 512,
+    AFFINE8_SCALE_BYTES = 128,
+    AFFINE8_BLOCK_BYTES = 128 + 512
+};
+static inline bool is_byte_type(dtype type)
+{
+    return type == DT_MXFP8 || type == DT_AFFINE8;
+}
 
 /* NULL for float types and for types that are not supported. */
 const weight_format *weight_format_of(dtype type);

@@ -15,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const dtype TYPES[] = {DT_F32,  DT_F16,  DT_BF16, DT_Q4_0, DT_Q4_1, DT_Q5_0,   DT_Q5_1,   DT_Q8_0,
-                              DT_Q2_K, DT_Q3_K, DT_Q4_K, DT_Q5_K, DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4};
+static const dtype TYPES[] = {DT_F32,     DT_F16,     DT_BF16,    DT_Q4_0,    DT_Q4_1,    DT_Q5_0,
+                              DT_Q5_1,    DT_Q8_0,    DT_Q2_K,    DT_Q3_K,    DT_Q4_K,    DT_Q5_K,
+                              DT_Q6_K,    DT_IQ4_NL,  DT_IQ4_XS,  DT_MXFP4,   DT_MXFP8,   DT_NVFP4,
+                              DT_AFFINE2, DT_AFFINE3, DT_AFFINE4, DT_AFFINE5, DT_AFFINE6, DT_AFFINE8};
 enum { TYPE_COUNT = sizeof(TYPES) / sizeof(TYPES[0]), TABLES_MAX = 8 };
 
 static uint64_t seed = 1;
@@ -60,6 +62,15 @@ static void fill_raw(dtype type, uint8_t *raw, size_t bytes)
             memcpy(b, &h, 2);
         } else if (type == DT_MXFP4) {
             b[0] = (uint8_t)(120 + next_u64() % 8);
+        } else if (type == DT_MXFP8) {
+            b[0] = (uint8_t)(112 + next_u64() % 8);
+            for (uint32_t i = 1; i < 33; i++)
+                b[i] = (b[i] & 127) == 127 ? 0 : b[i]; /* no NaN */
+        } else if (type == DT_NVFP4) {
+            b[0] = (uint8_t)(16 + next_u64() % 16), b[1] = (uint8_t)(16 + next_u64() % 16);
+        } else if (type >= DT_AFFINE2) {
+            float pair[2] = {next_float() * 0.05f, next_float() * 0.1f};
+            memcpy(b, pair, sizeof(pair));
         } else {
             put_half(b + FIELD[type][0], next_float() * 0.1f);
             if (FIELD[type][1] >= 0)
@@ -121,7 +132,7 @@ static uint32_t tables(const char *names[TABLES_MAX])
 
 static bool is_float(dtype t)
 {
-    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16 || t == DT_MXFP8 || t == DT_AFFINE8; /* these two as bytes */
 }
 
 /* The activation row as the kernels see it. */
@@ -240,8 +251,11 @@ static void largest_codes_do_not_saturate(void **state)
                     fill = 3; /* nothing to fill, once */
                 for (uint32_t k = 0; k < N * m.row_bytes && fill < 3; k++) {
                     uint32_t at = k % info->block_bytes;
-                    bool is_scale = at < 4 || (info->block_bytes > 40 && at >= 80 && at < 84) || at == 108 ||
-                                    at == 109 || at >= 208; /* where one of the types has a half float */
+                    bool is_scale = at < 4 || (at < 8 && TYPES[i] >= DT_AFFINE2) ||
+                                    (info->block_bytes > 40 && at >= 80 && at < 84) || at == 108 || at == 109 ||
+                                    at >= 208; /* where one of the types has a half float */
+                    if (TYPES[i] == DT_NVFP4)
+                        is_scale = at < 2;
                     m.raw[k] = is_scale ? m.raw[k] : fill == 0 ? 0xff : fill == 1 ? 0x80 : 0x7f;
                 }
                 float x[ROWS * COLS], out[ROWS * N];

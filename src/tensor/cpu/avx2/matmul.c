@@ -117,6 +117,12 @@ static void unpack_all_scales(const weight *w, const uint8_t *from, const panel 
     case SCALES_E8M0:
         unpack_scales(SCALES_E8M0, w, from, to);
         break;
+    case SCALES_F32_MIN:
+        unpack_scales(SCALES_F32_MIN, w, from, to);
+        break;
+    case SCALES_E4M3_16:
+        unpack_scales(SCALES_E4M3_16, w, from, to);
+        break;
     case SCALES_K32:
         unpack_scales(SCALES_K32, w, from, to);
         break;
@@ -289,10 +295,14 @@ static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t r
 {
     const weight_format *f = w->format;
     bool is_signed = f->values || f->code == CODES_8;
-    if (is_signed) /* none of these has a min or groups of 16 */
+    if (is_signed && f->group == 16) /* none of the signed ones has a min */
+        dot_tile((tile_kind){0, true, false}, w, p, tile, rows, to);
+    else if (is_signed)
         dot_tile((tile_kind){0, false, false}, w, p, tile, rows, to);
     else if (f->group == 32 && f->has_min && f->code == CODES_4)
         dot_tile((tile_kind){8, false, true}, w, p, tile, rows, to);
+    else if (f->group == 32 && f->has_min && f->code == CODES_6)
+        dot_tile((tile_kind){2, false, true}, w, p, tile, rows, to);
     else if (f->group == 32 && f->has_min)
         dot_tile((tile_kind){4, false, true}, w, p, tile, rows, to);
     else if (f->group == 32 && f->code == CODES_4)
@@ -311,8 +321,28 @@ static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t r
 
 enum { FLOAT_ROWS = 6 };
 
+KERNEL_INLINE __m256 load_byte_column(dtype type, const uint8_t *panel, uint32_t k, int half)
+{
+    uint32_t at = k % BLOCK_COLS * PANEL_ROWS + 8 * (uint32_t)half;
+    if (type == DT_MXFP8) {
+        const uint8_t *block = panel + k / BLOCK_COLS * MXFP8_BLOCK_BYTES;
+        __m256i e = load_bytes(block + 8 * half); /* 2^(e - 127), a subnormal for 0 */
+        __m256i zero = _mm256_cmpeq_epi32(e, _mm256_setzero_si256());
+        __m256i bits = _mm256_or_si256(_mm256_slli_epi32(e, 23), _mm256_and_si256(zero, _mm256_set1_epi32(1 << 22)));
+        __m256 wide = _mm256_mul_ps(load_e4m3(block + MXFP8_SCALE_BYTES + at), _mm256_set1_ps(256.0f));
+        return _mm256_mul_ps(wide, _mm256_castsi256_ps(bits));
+    }
+    const uint8_t *block = panel + k / BLOCK_COLS * AFFINE8_BLOCK_BYTES;
+    __m256 scale = _mm256_loadu_ps((const float *)(block + 32 * half));
+    __m256 min = _mm256_loadu_ps((const float *)(block + 64 + 32 * half));
+    __m256 codes = _mm256_cvtepi32_ps(load_bytes(block + AFFINE8_SCALE_BYTES + at));
+    return _mm256_add_ps(_mm256_mul_ps(codes, scale), min);
+}
+
 KERNEL_INLINE __m256 load_float_column(dtype type, const uint8_t *panel, uint32_t k, int half)
 {
+    if (is_byte_type(type))
+        return load_byte_column(type, panel, k, half);
     if (type == DT_F32)
         return _mm256_loadu_ps((const float *)(panel + 64 * (size_t)k + 32 * half));
     const uint8_t *at = panel + 32 * (size_t)k + 16 * half;
@@ -368,6 +398,10 @@ static void dot_float(const weight *w, uint32_t index, const float *tile, uint32
         float_tile(DT_F32, w, panel, tile, rows, to);
     else if (w->type == DT_F16)
         float_tile(DT_F16, w, panel, tile, rows, to);
+    else if (w->type == DT_MXFP8)
+        float_tile(DT_MXFP8, w, panel, tile, rows, to);
+    else if (w->type == DT_AFFINE8)
+        float_tile(DT_AFFINE8, w, panel, tile, rows, to);
     else
         float_tile(DT_BF16, w, panel, tile, rows, to);
 }

@@ -109,6 +109,13 @@ KERNEL_INLINE __m256 negated_product(__m256 a, __m256 b)
 
 /* The scale of 8 rows (half 0 or 1) of the panel for group h (0, or 1 for groups of 16) of block b; *min too where kind
  * has. */
+/* 8 E4M3 times 2^-8: a half with the exponent 8 too small and the sign one bit too far down. */
+KERNEL_INLINE __m256 load_e4m3(const uint8_t *codes)
+{
+    __m128i wide = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)codes)), 7);
+    return _mm256_cvtph_ps(_mm_and_si128(wide, _mm_set1_epi16((int16_t)0xbfff)));
+}
+
 KERNEL_INLINE __m256 load_scale(scale_kind kind, const uint8_t *scales, uint32_t b, int h, int half, __m256 *min)
 {
     uint32_t super = b / SUPER_BLOCKS, i = b % SUPER_BLOCKS;
@@ -122,6 +129,11 @@ KERNEL_INLINE __m256 load_scale(scale_kind kind, const uint8_t *scales, uint32_t
         return load_halves(scales + 64 * b + 16 * half);
     case SCALES_E8M0:
         return load_e8m0(scales + 16 * b + 8 * half);
+    case SCALES_F32_MIN:
+        *min = _mm256_loadu_ps((const float *)(scales + 128 * b + 64 + 32 * half));
+        return _mm256_loadu_ps((const float *)(scales + 128 * b + 32 * half));
+    case SCALES_E4M3_16:
+        return _mm256_mul_ps(load_e4m3(scales + 32 * b + 16 * h + 8 * half), _mm256_set1_ps(128.0f));
     case SCALES_K32:
         unit = scales + 160 * super;
         return _mm256_mul_ps(load_halves(unit + 16 * half), load_signed(unit + 32 + 16 * i + 8 * half));

@@ -173,6 +173,12 @@ static void unpack_all_scales(const weight *w, const uint8_t *from, const panel 
     case SCALES_E8M0:
         unpack_scales(SCALES_E8M0, w, from, to);
         break;
+    case SCALES_F32_MIN:
+        unpack_scales(SCALES_F32_MIN, w, from, to);
+        break;
+    case SCALES_E4M3_16:
+        unpack_scales(SCALES_E4M3_16, w, from, to);
+        break;
     case SCALES_K32:
         unpack_scales(SCALES_K32, w, from, to);
         break;
@@ -323,11 +329,53 @@ KERNEL_INLINE void float_tile(dtype type, int rows, uint32_t cols, const uint8_t
         store_row(acc[r], to, (uint32_t)r);
 }
 
+KERNEL_INLINE __m512 load_bytes(const uint8_t *codes)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)codes)));
+}
+
+KERNEL_INLINE void byte_tile(dtype type, int rows, uint32_t cols, const uint8_t *panel, const float *x,
+                             const panel_out *to)
+{
+    bool mx = type == DT_MXFP8;
+    size_t scale_bytes = mx ? MXFP8_SCALE_BYTES : AFFINE8_SCALE_BYTES;
+    __m512 acc[TILE_ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        acc[r] = _mm512_setzero_ps();
+    for (uint32_t b = 0; b < cols / BLOCK_COLS; b++, panel += scale_bytes + BLOCK_COLS * PANEL_ROWS) {
+        const uint8_t *codes = panel + scale_bytes;
+        __m512 scale, min = _mm512_setzero_ps();
+        if (mx) {
+            __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)panel));
+            scale = _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(127 - 8)));
+        } else {
+            scale = _mm512_loadu_ps(panel);
+            min = _mm512_loadu_ps(panel + 64);
+        }
+        for (uint32_t k = 0; k < BLOCK_COLS; k++, codes += PANEL_ROWS, x += rows) {
+            __m512 column = mx ? _mm512_scalef_ps(load_e4m3(codes), scale)
+                               : _mm512_add_ps(_mm512_mul_ps(load_bytes(codes), scale), min);
+            if (rows <= FUSED_ROWS && k % 4 == 0)
+                _mm_prefetch((const char *)codes + PREFETCH_BYTES, _MM_HINT_T0);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                acc[r] = _mm512_fmadd_ps(column, _mm512_set1_ps(x[r]), acc[r]);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        store_row(acc[r], to, (uint32_t)r);
+}
+
 typedef void (*float_fn)(uint32_t cols, const uint8_t *panel, const float *x, const panel_out *to);
 #define FLOAT_FN(type, rows)                                                                                           \
     static void type##_##rows(uint32_t cols, const uint8_t *panel, const float *x, const panel_out *to)                \
     {                                                                                                                  \
-        float_tile(type, rows, cols, panel, x, to);                                                                    \
+        if (is_byte_type(type))                                                                                        \
+            byte_tile(type, rows, cols, panel, x, to);                                                                 \
+        else                                                                                                           \
+            float_tile(type, rows, cols, panel, x, to);                                                                \
     }
 #define FLOAT_FNS(type)                                                                                                \
     FLOAT_FN(type, 1)                                                                                                  \
@@ -345,12 +393,16 @@ typedef void (*float_fn)(uint32_t cols, const uint8_t *panel, const float *x, co
 FLOAT_FNS(DT_F32)
 FLOAT_FNS(DT_F16)
 FLOAT_FNS(DT_BF16)
+FLOAT_FNS(DT_MXFP8)
+FLOAT_FNS(DT_AFFINE8)
 
 static void dot_float(const weight *w, uint32_t index, const float *tile, uint32_t rows, const panel_out *to)
 {
-    static const float_fn TILES[3][TILE_ROWS] = {TILE_ROW(DT_F32_), TILE_ROW(DT_F16_), TILE_ROW(DT_BF16_)};
-    uint32_t kind = w->type == DT_F32 ? 0 : w->type == DT_F16 ? 1 : 2;
-    TILES[kind][rows - 1](w->cols, w->data + index * w->panel_bytes, tile, to);
+    static const float_fn TYPES[DT_COUNT][TILE_ROWS] = {
+        [DT_F32] = TILE_ROW(DT_F32_),     [DT_F16] = TILE_ROW(DT_F16_),         [DT_BF16] = TILE_ROW(DT_BF16_),
+        [DT_MXFP8] = TILE_ROW(DT_MXFP8_), [DT_AFFINE8] = TILE_ROW(DT_AFFINE8_),
+    };
+    TYPES[w->type][rows - 1](w->cols, w->data + index * w->panel_bytes, tile, to);
 }
 
 static uint64_t read_bytes(const void *from, size_t bytes)

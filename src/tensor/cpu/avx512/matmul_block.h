@@ -145,6 +145,13 @@ KERNEL_INLINE __m512 load_e8m0(const uint8_t *at)
     return _mm512_castsi512_ps(_mm512_mask_blend_epi32(small, normal, tiny));
 }
 
+/* 16 E4M3 times 2^-8: a half with the exponent 8 too small and the sign one bit too far down. */
+KERNEL_INLINE __m512 load_e4m3(const uint8_t *codes)
+{
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)codes));
+    return _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16((int16_t)0xbfff)));
+}
+
 KERNEL_INLINE __m512 negated_product(__m512 a, __m512 b)
 {
     return _mm512_xor_ps(_mm512_mul_ps(a, b), _mm512_set1_ps(-0.0f));
@@ -161,6 +168,13 @@ KERNEL_INLINE void load_scales(scale_kind kind, const uint8_t *scales, uint32_t 
         m[0] = load_halves(scales + 64 * b + 32);
     } else if (kind == SCALES_E8M0) {
         s[0] = load_e8m0(scales + 16 * b);
+    } else if (kind == SCALES_F32_MIN) {
+        s[0] = _mm512_loadu_ps(scales + 128 * b);
+        m[0] = _mm512_loadu_ps(scales + 128 * b + 64);
+    } else if (kind == SCALES_E4M3_16) {
+        UNROLL
+        for (int h = 0; h < 2; h++)
+            s[h] = _mm512_mul_ps(load_e4m3(scales + 32 * b + 16 * h), _mm512_set1_ps(128.0f));
     } else if (kind == SCALES_K32) {
         const uint8_t *unit = scales + 160 * super;
         s[0] = _mm512_mul_ps(load_halves(unit), load_signed(unit + 32 + 16 * i));

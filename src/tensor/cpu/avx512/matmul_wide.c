@@ -40,7 +40,8 @@ KERNEL_INLINE void dot_panel(code_kind code_of, scale_kind scale_of, bool by_tab
                              const tile_run *run, float *sums)
 {
     bool split = scale_of >= SCALES_K16;
-    bool has_min = scale_of == SCALES_F16_MIN || scale_of == SCALES_K32_MIN || scale_of == SCALES_K16_MIN;
+    bool has_min = scale_of == SCALES_F16_MIN || scale_of == SCALES_F32_MIN || scale_of == SCALES_K32_MIN ||
+                   scale_of == SCALES_K16_MIN;
     size_t block_bytes = code_block_bytes(code_of), step = act_block_bytes((act_form){split, has_min});
     const uint8_t *scales = weight_scales(w, index), *block = weight_codes(w, index), *x = run->tiles;
     size_t ahead_step = w->panel_bytes / (w->cols / BLOCK_COLS);
@@ -92,14 +93,23 @@ WIDE_FN(q6_k, CODES_6, SCALES_K16, false)
 WIDE_FN(iq4_nl, CODES_4, SCALES_F16, true)
 WIDE_FN(iq4_xs, CODES_4, SCALES_K32, true)
 WIDE_FN(mxfp4, CODES_4, SCALES_E8M0, true)
+WIDE_FN(nvfp4, CODES_4, SCALES_E4M3_16, true)
+WIDE_FN(affine2, CODES_2, SCALES_F32_MIN, false)
+WIDE_FN(affine3, CODES_3, SCALES_F32_MIN, false)
+WIDE_FN(affine4, CODES_4, SCALES_F32_MIN, false)
+WIDE_FN(affine5, CODES_5, SCALES_F32_MIN, false)
+WIDE_FN(affine6, CODES_6, SCALES_F32_MIN, false)
 
 void matmul_dot_wide_avx512(const weight *w, uint32_t index, const tile_run *run, const panel_out *to)
 {
     static const wide_fn TYPES[DT_COUNT] = {
-        [DT_Q4_0] = q4_0_wide,   [DT_Q4_1] = q4_1_wide, [DT_Q5_0] = q5_0_wide,     [DT_Q5_1] = q5_1_wide,
-        [DT_Q8_0] = q8_0_wide,   [DT_Q2_K] = q2_k_wide, [DT_Q3_K] = q3_k_wide,     [DT_Q4_K] = q4_k_wide,
-        [DT_Q5_K] = q5_k_wide,   [DT_Q6_K] = q6_k_wide, [DT_IQ4_NL] = iq4_nl_wide, [DT_IQ4_XS] = iq4_xs_wide,
-        [DT_MXFP4] = mxfp4_wide,
+        [DT_Q4_0] = q4_0_wide,       [DT_Q4_1] = q4_1_wide,       [DT_Q5_0] = q5_0_wide,
+        [DT_Q5_1] = q5_1_wide,       [DT_Q8_0] = q8_0_wide,       [DT_Q2_K] = q2_k_wide,
+        [DT_Q3_K] = q3_k_wide,       [DT_Q4_K] = q4_k_wide,       [DT_Q5_K] = q5_k_wide,
+        [DT_Q6_K] = q6_k_wide,       [DT_IQ4_NL] = iq4_nl_wide,   [DT_IQ4_XS] = iq4_xs_wide,
+        [DT_MXFP4] = mxfp4_wide,     [DT_NVFP4] = nvfp4_wide,     [DT_AFFINE2] = affine2_wide,
+        [DT_AFFINE3] = affine3_wide, [DT_AFFINE4] = affine4_wide, [DT_AFFINE5] = affine5_wide,
+        [DT_AFFINE6] = affine6_wide,
     };
     _Alignas(64) float sums[WIDE_ROWS * PANEL_ROWS];
     memset(sums, 0, run->rows * PANEL_ROWS * sizeof(float));

@@ -142,6 +142,24 @@ static void load_float_lanes(const weight *w, const uint8_t *column, float value
         values[i] = w->type == DT_F16 ? f16_to_f32(halves[i]) : bf16_to_f32(halves[i]);
 }
 
+/* A column of a byte type: one code per lane, after the block's scales. */
+static void load_byte_lanes(const weight *w, const uint8_t *panel, uint32_t k, float values[PANEL_ROWS])
+{
+    bool mx = w->type == DT_MXFP8;
+    const uint8_t *block = panel + k / BLOCK_COLS * (mx ? MXFP8_BLOCK_BYTES : AFFINE8_BLOCK_BYTES);
+    const uint8_t *codes = block + (mx ? MXFP8_SCALE_BYTES : AFFINE8_SCALE_BYTES) + k % BLOCK_COLS * PANEL_ROWS;
+    if (mx) {
+        for (uint32_t i = 0; i < PANEL_ROWS; i++)
+            values[i] = e4m3_to_f32(codes[i]) * e8m0_to_f32(block[i]);
+        return;
+    }
+    float d[PANEL_ROWS], m[PANEL_ROWS];
+    memcpy(d, block, sizeof(d));
+    memcpy(m, block + 64, sizeof(m));
+    for (uint32_t i = 0; i < PANEL_ROWS; i++)
+        values[i] = d[i] * (float)codes[i] + m[i];
+}
+
 static void dot_float(const weight *w, uint32_t index, const float *tile, uint32_t rows, const panel_out *to)
 {
     const uint8_t *column = w->data + index * w->panel_bytes;
@@ -149,7 +167,10 @@ static void dot_float(const weight *w, uint32_t index, const float *tile, uint32
     float acc[TILE_ROWS][PANEL_ROWS] = {{0}};
     for (uint32_t k = 0; k < w->cols; k++, column += column_bytes) {
         float values[PANEL_ROWS];
-        load_float_lanes(w, column, values);
+        if (is_byte_type(w->type))
+            load_byte_lanes(w, w->data + index * w->panel_bytes, k, values);
+        else
+            load_float_lanes(w, column, values);
         for (uint32_t r = 0; r < rows; r++)
             for (uint32_t i = 0; i < PANEL_ROWS; i++)
                 acc[r][i] += values[i] * tile[(size_t)k * rows + r];

@@ -221,8 +221,36 @@ static void dot(const weight *w, const panel *p, const uint8_t *tile, uint32_t r
 
 /* --- float weights --- */
 
+KERNEL_INLINE uint32x4_t load_bytes(const uint8_t *at)
+{
+    uint32_t four;
+    memcpy(&four, at, 4);
+    return vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
+}
+
+KERNEL_INLINE float32x4_t load_byte_quad(dtype type, const uint8_t *panel, uint32_t k, int quad)
+{
+    uint32_t at = k % BLOCK_COLS * PANEL_ROWS + 4 * (uint32_t)quad;
+    if (type == DT_MXFP8) { /* E4M3 is a half with the exponent 8 too small and the sign one bit too far down */
+        const uint8_t *block = panel + k / BLOCK_COLS * MXFP8_BLOCK_BYTES;
+        uint32x4_t e = load_bytes(block + 4 * quad), code = load_bytes(block + MXFP8_SCALE_BYTES + at);
+        uint32x4_t bits = vorrq_u32(vshlq_n_u32(e, 23), vandq_u32(vceqq_u32(e, vdupq_n_u32(0)), vdupq_n_u32(1 << 22)));
+        uint32x4_t sign = vshlq_n_u32(vandq_u32(code, vdupq_n_u32(128)), 8);
+        uint32x4_t half = vorrq_u32(vshlq_n_u32(vandq_u32(code, vdupq_n_u32(127)), 7), sign);
+        float32x4_t wide = vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(half))), 256.0f);
+        return vmulq_f32(wide, vreinterpretq_f32_u32(bits));
+    }
+    const uint8_t *block = panel + k / BLOCK_COLS * AFFINE8_BLOCK_BYTES;
+    float32x4_t scale = vld1q_f32((const float *)block + 4 * quad);
+    float32x4_t min = vld1q_f32((const float *)(block + 64) + 4 * quad);
+    float32x4_t codes = vcvtq_f32_u32(load_bytes(block + AFFINE8_SCALE_BYTES + at));
+    return vaddq_f32(vmulq_f32(codes, scale), min);
+}
+
 KERNEL_INLINE float32x4_t load_float_quad(dtype type, const uint8_t *panel, uint32_t k, int quad)
 {
+    if (is_byte_type(type))
+        return load_byte_quad(type, panel, k, quad);
     if (type == DT_F32)
         return vld1q_f32((const float *)panel + (size_t)k * PANEL_ROWS + 4 * quad);
     const uint16_t *at = (const uint16_t *)panel + (size_t)k * PANEL_ROWS + 4 * quad;
@@ -272,6 +300,10 @@ static void dot_float(const weight *w, uint32_t index, const float *tile, uint32
         float_tile(DT_F32, w, panel, tile, rows, to);
     else if (w->type == DT_F16)
         float_tile(DT_F16, w, panel, tile, rows, to);
+    else if (w->type == DT_MXFP8)
+        float_tile(DT_MXFP8, w, panel, tile, rows, to);
+    else if (w->type == DT_AFFINE8)
+        float_tile(DT_AFFINE8, w, panel, tile, rows, to);
     else
         float_tile(DT_BF16, w, panel, tile, rows, to);
 }
