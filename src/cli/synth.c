@@ -14,11 +14,11 @@
 
 static const flag_spec FLAGS[] = {
     {"--config", "FILE", "the config.json of a Hugging Face model", NULL},
-    {"--out", "PATH", "what to write: a file for gguf, a directory for hf and mlx; must not exist", NULL},
+    {"--out", "PATH", "a new file (gguf) or directory (hf, mlx)", NULL},
     {"--format", "NAME", "gguf, hf or mlx", "gguf"},
-    {"--type", "NAME", "f32, f16, bf16; gguf: q8_0, q4_0, mxfp4; mlx: mxfp8, mxfp4, affine4", "bf16"},
-    {"--tokenizer", "PATH", "a tokenizer.json or a GGUF; without it a vocabulary of bytes", NULL},
-    {"--seed", "N", "the same seed gives the same weights, in every format", "1"},
+    {"--type", "NAME", "f32, f16, bf16, q8_0, q4_0, mxfp8, mxfp4, affine4", "bf16"},
+    {"--tokenizer", "PATH", "a tokenizer.json or a GGUF, instead of one of bytes", NULL},
+    {"--seed", "N", "same seed, same weights, in every format", "1"},
     {NULL, NULL, NULL, NULL},
 };
 static const command_spec SPEC = {
@@ -27,8 +27,8 @@ static const command_spec SPEC = {
                "without a download. Its answers mean nothing, and its metadata says so.",
     .flags = FLAGS,
     .notes = "Families: llama, qwen2, qwen3, gemma3, qwen3_moe, qwen3_next, qwen3_5, qwen3_5_moe, also inside "
-             "text_config. The text model is written; a vision tower and MTP are not. Directories above 5 GB are "
-             "sharded.",
+             "text_config; a vision tower and MTP are not written.\nBesides f32, f16 and bf16: gguf has q8_0, q4_0 "
+             "and mxfp4; mlx mxfp8, mxfp4 and affine4.",
 };
 
 static volatile sig_atomic_t stopped;

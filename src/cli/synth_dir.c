@@ -28,6 +28,15 @@ static void add_json(file_list *list, const char *name, const json_t *value)
     list->files[list->count++] = (write_file){name, buf_span(text)};
 }
 
+/* The text that was given, else the object that was made. */
+static void add_either(file_list *list, const char *name, const buf *text, const json_t *value)
+{
+    if (text->size)
+        list->files[list->count++] = (write_file){name, buf_span(text)};
+    else if (value)
+        add_json(list, name, value);
+}
+
 /* --- config.json --- */
 
 static void override(json_t *quantization, const model_plan *plan, const plan_tensor *t)
@@ -112,9 +121,8 @@ status synth_write_directory(const model_plan *plan, const json_t *config, const
     json_t *made = make_config(plan, config, vocab), *generation = make_generation(vocab);
     add_json(&list, "config.json", made);
     add_json(&list, "generation_config.json", generation);
-    add_json(&list, "tokenizer.json", vocab->json);
-    if (vocab->config)
-        add_json(&list, "tokenizer_config.json", vocab->config);
+    add_either(&list, "tokenizer.json", &vocab->json_text, vocab->json);
+    add_either(&list, "tokenizer_config.json", &vocab->config_text, vocab->config);
     if (vocab->chat_template.size)
         list.files[list.count++] = (write_file){"chat_template.jinja", buf_span(&vocab->chat_template)};
     status st = list.failed ? error_set(err, ERR_MEMORY, "out of memory for config.json")

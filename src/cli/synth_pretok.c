@@ -193,8 +193,7 @@ static status vocab_objects(const source *s, json_t *vocab, json_t *added, error
             failed = json_array_append_new(added, json_pack("{sI ss% sb sb sb sb sb}", "id", (json_int_t)i, "content",
                                                             text.data, text.size, "single_word", 0, "lstrip", 0,
                                                             "rstrip", 0, "normalized", 0, "special", special));
-        else
-            failed = json_object_setn_new(vocab, text.data, text.size, json_integer((json_int_t)i));
+        failed |= json_object_setn_new(vocab, text.data, text.size, json_integer((json_int_t)i)); /* added ones too */
         if (failed)
             return error_set(err, ERR_INVALID, "%s: token %llu is no UTF-8", model_file_path(s->file),
                              (unsigned long long)i);

@@ -24,6 +24,8 @@ void synth_vocab_free(synth_vocab *v)
     json_decref(v->json);
     json_decref(v->config);
     json_decref(v->eos);
+    buf_free(&v->json_text);
+    buf_free(&v->config_text);
     buf_free(&v->chat_template);
     gguf_keys_free(&v->keys);
     *v = (synth_vocab){0};
@@ -113,11 +115,11 @@ static json_t *added_token(int64_t id, const char *text)
                      "rstrip", 0, "normalized", 0, "special", 1);
 }
 
-static json_t *bytes_json(char texts[BYTES][4])
+static json_t *bytes_json(const token_table *t)
 {
     json_t *vocab = json_object(), *added = json_array();
-    for (int i = 0; i < BYTES; i++)
-        json_object_set_new(vocab, texts[i], json_integer(i));
+    for (uint32_t i = 0; i < t->size; i++)
+        json_object_setn_new(vocab, t->tokens[i].data, t->tokens[i].size, json_integer(i));
     for (int i = 0; i < CONTROLS; i++)
         json_array_append_new(added, added_token(BYTES + i, CONTROL_NAMES[i]));
     return json_pack("{ss sn sn so sn s{ss sb sb sb} sn s{ss sb sb sb} s{ss sn sn sn sn sb sb sb so s[]}}", "version",
@@ -138,25 +140,25 @@ status synth_vocab_bytes(synth_vocab *out, uint32_t size, error *err)
         return error_set(err, ERR_INVALID, "vocab_size: %u, expected at least %d for the vocabulary of bytes", size,
                          BYTES + CONTROLS);
     spell_bytes(texts);
-    out->json = bytes_json(texts);
     out->config = json_pack("{ss ss ss ss sb sb}", "tokenizer_class", "PreTrainedTokenizerFast", "bos_token",
                             CONTROL_NAMES[0], "eos_token", CONTROL_NAMES[2], "pad_token", CONTROL_NAMES[0],
                             "add_bos_token", 0, "clean_up_tokenization_spaces", 0);
     out->eos = json_pack("[ii]", IM_END, END);
     buf_text(&out->chat_template, CHATML);
-    if (!out->json || !out->config || !out->eos || !table_init(&table, size)) {
-        table_free(&table);
-        return no_memory(err);
-    }
-    for (uint32_t i = 0; i < BYTES + CONTROLS; i++) {
+    status st = out->config && out->eos && table_init(&table, size) ? OK : no_memory(err);
+    for (uint32_t i = 0; !st && i < BYTES + CONTROLS; i++) {
         table.tokens[i] = span_from(i < BYTES ? texts[i] : CONTROL_NAMES[i - BYTES]);
         table.types[i] = i < BYTES ? TOKEN_NORMAL : TOKEN_CONTROL;
     }
-    table_pad(&table);
-    put_table(&out->keys, &table, "gpt-2", NULL, 0);
-    put_ids(out, false);
+    if (!st) {
+        table_pad(&table);
+        put_table(&out->keys, &table, "gpt-2", NULL, 0);
+        put_ids(out, false);
+        if (!(out->json = bytes_json(&table)))
+            st = no_memory(err);
+    }
     table_free(&table);
-    return OK;
+    return st;
 }
 
 /* --- tokenizer.json --- */
@@ -194,10 +196,10 @@ static status read_beside(const char *path, const char *name, buf *out, error *e
     return st;
 }
 
-static status parse_json(const char *path, const buf *text, json_t **out, error *err)
+static status parse_json(const char *path, const buf *text, size_t flags, json_t **out, error *err)
 {
     json_error_t why;
-    *out = json_loadb(text->data ? text->data : "", text->size, 0, &why);
+    *out = json_loadb(text->data ? text->data : "", text->size, flags, &why);
     if (!*out)
         return error_set(err, ERR_INVALID, "%s: line %d: %s", path, why.line, why.text);
     return json_is_object(*out) ? OK : error_set(err, ERR_INVALID, "%s: expected a JSON object", path);
@@ -236,11 +238,9 @@ static void find_ids(synth_vocab *v)
 
 static status read_side_files(synth_vocab *v, const char *path, error *err)
 {
-    buf text = {0};
-    status st = read_beside(path, "tokenizer_config.json", &text, err);
-    if (!st)
-        st = parse_json("tokenizer_config.json", &text, &v->config, err);
-    buf_free(&text);
+    status st = read_beside(path, "tokenizer_config.json", &v->config_text, err);
+    if (!st) /* some hold an integer larger than any */
+        st = parse_json("tokenizer_config.json", &v->config_text, JSON_DECODE_INT_AS_REAL, &v->config, err);
     if (st && st != ERR_NOT_FOUND)
         return st;
     st = read_beside(path, "chat_template.jinja", &v->chat_template, err);
@@ -341,12 +341,11 @@ static status json_to_keys(synth_vocab *v, uint32_t size, const char *path, erro
 
 static status load_json(synth_vocab *v, const char *path, uint32_t size, bool gguf, error *err)
 {
-    buf text = {0};
     tokenizer *checked = NULL;
-    status st = read_text(path, &text, err);
+    status st = read_text(path, &v->json_text, err);
     if (!st)
-        st = parse_json(path, &text, &v->json, err);
-    if (!st && (st = tokenizer_create_json(&checked, buf_span(&text), span_of("", 0), err)))
+        st = parse_json(path, &v->json_text, 0, &v->json, err);
+    if (!st && (st = tokenizer_create_json(&checked, buf_span(&v->json_text), span_of("", 0), err)))
         error_prefix(err, st, "%s", path);
     if (!st && tokenizer_vocab_size(checked) > size)
         st = error_set(err, ERR_INVALID, "%s: %u tokens, vocab_size of the config is %u", path,
@@ -359,7 +358,6 @@ static status load_json(synth_vocab *v, const char *path, uint32_t size, bool gg
     if (!st && gguf)
         st = json_to_keys(v, size, path, err);
     tokenizer_destroy(checked);
-    buf_free(&text);
     return st;
 }
 

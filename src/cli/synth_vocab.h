@@ -8,13 +8,14 @@
 #include "model/write/gguf_keys.h"
 
 typedef struct {
-    json_t *json;         /* tokenizer.json; NULL until there is one */
-    json_t *config;       /* tokenizer_config.json */
-    buf chat_template;    /* Jinja; empty: none */
-    json_t *eos;          /* ids that end an answer, the usual one first */
-    int64_t bos, pad;     /* -1: none */
-    gguf_keys keys;       /* tokenizer.* of a GGUF */
-    uint32_t token_count; /* without padding */
+    buf json_text, config_text; /* both as they were given; empty: made from the objects */
+    json_t *json;               /* tokenizer.json */
+    json_t *config;             /* tokenizer_config.json */
+    buf chat_template;          /* Jinja; empty: none */
+    json_t *eos;                /* ids that end an answer, the usual one first */
+    int64_t bos, pad;           /* -1: none */
+    gguf_keys keys;             /* tokenizer.* of a GGUF */
+    uint32_t token_count;       /* without padding */
 } synth_vocab;
 
 /* 256 bytes and three control tokens of ChatML; the rest of `size` ids is marked unused. */
