@@ -17,7 +17,9 @@ _headway()
             --policy) words='prefill-first decode-first chunked gate cadence' ;;
             --gap-ms) words='auto' ;;
             --runner) words='model sim script:' ;;
-            --model | --template | --chat-template | --config | --curves | --out) ;;
+            --format) words='gguf hf mlx' ;;
+            --type) words='f32 f16 bf16 q8_0 q4_0 mxfp8 mxfp4 affine4' ;;
+            --tokenizer | --out | --model | --template | --chat-template | --config | --curves | --out) ;;
             --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --api-key | --chat-share | --chunk | \
                 --window-ms | --document-tokens) return ;;
             *) words=$(headway $command --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
