@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FEW_ROWS = 32 /* a decode batch: nobody looks at the yield flag */ };
+
 status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t segment_capacity, error *err)
 {
     batch *b = calloc(1, sizeof *b);
@@ -18,8 +20,12 @@ status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t
     b->slice = calloc(segment_capacity, sizeof *b->slice);
     b->state_slice = calloc(segment_capacity, sizeof *b->state_slice);
     b->ids = calloc(row_capacity, sizeof *b->ids);
-    b->positions = calloc(m->row_block > m->expert_block ? m->row_block : m->expert_block, sizeof *b->positions);
+    b->positions = calloc(m->row_block, sizeof *b->positions);
     status st = m->device->ops->buffer_create(m->device, (size_t)row_capacity * m->config.hidden, &b->x);
+    if (!st && m->config.experts)
+        st = m->device->ops->buffer_create(m->device, (size_t)row_capacity * m->config.hidden, &b->expert_in);
+    if (!st && m->config.experts)
+        st = m->device->ops->buffer_create(m->device, (size_t)row_capacity * 2 * m->config.experts_used, &b->picks);
     if (st || !b->segments || !b->slice || !b->state_slice || !b->ids || !b->positions) {
         batch_destroy(m, b);
         return error_set(err, ERR_MEMORY, "batch of %u rows: out of memory", row_capacity);
@@ -33,6 +39,8 @@ void batch_destroy(const model *m, batch *b)
     if (!b)
         return;
     m->device->ops->buffer_destroy(m->device, b->x);
+    m->device->ops->buffer_destroy(m->device, b->expert_in);
+    m->device->ops->buffer_destroy(m->device, b->picks);
     free(b->segments);
     free(b->slice);
     free(b->state_slice);
@@ -103,13 +111,28 @@ static uint32_t experts_used(const model *m, const batch *b)
     return used;
 }
 
+/* Rows of one step. EXPERTS_OP works on all rows each time, on a slice of the experts: its steps are counted in rows so
+ * that the cursor is one. A slice is some milliseconds of a small CPU, or all of them for few rows. */
+static uint32_t step_rows(const model *m, const batch *b)
+{
+    if (b->op != EXPERTS_OP || b->rows == 0)
+        return m->row_block;
+    const model_config *c = &m->config;
+    double pairs = (double)b->rows * c->experts_used, all = c->experts;
+    double read = pairs < all ? pairs : all;
+    double bytes = read * (double)model_expert_bytes(m, b->layer), flops = 6 * pairs * c->hidden * c->expert_ffn;
+    double slices = fmax(bytes / m->slice_bytes, flops / m->slice_flops);
+    slices = b->rows <= FEW_ROWS || slices < 1 ? 1 : fmin(ceil(slices), all);
+    return (uint32_t)ceil(b->rows / slices);
+}
+
 bool batch_advance(const model *m, batch *b)
 {
     if (!b->embedded)
         embed_rows(m, b);
     if (b->layer >= m->config.layers)
         return true;
-    uint32_t left = b->rows - b->row, most = model_block_rows(m, b->op);
+    uint32_t left = b->rows - b->row, most = step_rows(m, b);
     uint32_t count = left < most ? left : most;
     if (b->row == 0) {
         b->weight_bytes += m->arch->op_weight_bytes(m, b->layer, b->op);

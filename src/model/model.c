@@ -13,10 +13,10 @@ enum {
     WIDTH_MAX = 1u << 20,
     ROW_BLOCK_MAX = 512,
     ROW_BLOCK_MIN = 32,
-    EXPERT_ROW_BLOCK = 512, /* rows that read the experts together */
-    EXPERT_MIXER_ROWS = 128 /* of the other op beside it */
+    ROUTED_ROW_BLOCK_MIN = 128, /* where a layer's experts take longer than that anyway */
 };
-static const double row_block_flops = 2e9; /* a row block of an op stays near some milliseconds on a small CPU */
+static const double expert_slice_bytes = 128e6; /* some milliseconds too */
+static const double row_block_flops = 2e9;      /* a row block of an op stays near some milliseconds on a small CPU */
 
 static status read_heads(model *m, const model_file *file, error *err)
 {
@@ -145,11 +145,12 @@ static double row_flops(const model_config *c)
 static status create_work(model *m, error *err)
 {
     const model_config *c = &m->config;
-    uint32_t rows = ROW_BLOCK_MAX, least = c->experts ? EXPERT_MIXER_ROWS : ROW_BLOCK_MIN;
+    uint32_t rows = ROW_BLOCK_MAX, least = c->experts ? ROUTED_ROW_BLOCK_MIN : ROW_BLOCK_MIN;
     while (rows > least && row_flops(c) * rows > row_block_flops)
         rows /= 2;
     m->row_block = rows;
-    m->expert_block = c->experts ? EXPERT_ROW_BLOCK : rows;
+    m->slice_bytes = expert_slice_bytes;
+    m->slice_flops = 2 * row_block_flops;
     uint32_t q = c->heads * c->head_dim, inner = c->value_heads * c->value_dim, state = c->state_layers ? 1 : 0;
     uint32_t ffn = c->ffn > c->shared_ffn ? c->ffn : c->shared_ffn, mixture = c->experts ? 1 : 0;
     const struct {
@@ -172,7 +173,6 @@ static status create_work(model *m, error *err)
         {&m->work.router, c->experts},
         {&m->work.shared_gate, mixture},
     };
-    rows = m->expert_block > m->row_block ? m->expert_block : m->row_block;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (buffers[i].width &&
             m->device->ops->buffer_create(m->device, (size_t)rows * buffers[i].width, buffers[i].out))
@@ -268,9 +268,4 @@ uint64_t model_expert_bytes(const model *m, uint32_t layer)
         return 0;
     return (ops->weight_bytes(w->expert_gate) + ops->weight_bytes(w->expert_up) + ops->weight_bytes(w->expert_down)) /
            m->config.experts;
-}
-
-uint32_t model_block_rows(const model *m, uint32_t op)
-{
-    return op == FFN_OP ? m->expert_block : m->row_block;
 }

@@ -62,17 +62,18 @@ struct model {
     layer_weights *layers;
     weight *embed, *head; /* head == embed when tied */
     buffer *final_norm;
-    rope_table rope, rope_local; /* local: sliding layers of gemma3 */
-    uint32_t row_block;          /* rows that one op works on between two looks at the yield flag */
-    uint32_t expert_block;       /* the same for the op that holds the experts: few rows read most of them */
-    uint64_t weight_bytes;       /* device bytes that one decode row reads: of routed experts those it uses */
-    uint64_t resident_bytes;     /* of all weights */
-    struct {                     /* a block of rows each; contents do not outlive an op; NULL where unused */
-        buffer *norm, *q, *k, *v, *att, *gate, *up, *proj, *q_gate, *qkv, *z, *alpha, *beta, *router, *shared_gate;
+    rope_table rope, rope_local;     /* local: sliding layers of gemma3 */
+    uint32_t row_block;              /* rows that one op works on between two looks at the yield flag */
+    double slice_bytes, slice_flops; /* at most what one step of EXPERTS_OP reads and computes */
+    uint64_t weight_bytes;           /* device bytes that one decode row reads: of routed experts those it uses */
+    uint64_t resident_bytes;         /* of all weights */
+    struct {                         /* a block of rows each; contents do not outlive an op; NULL where unused */
+        buffer *norm, *q, *k, *v, *att, *gate, *up, *proj, *q_gate, *qkv, *z, *alpha, *beta, *router,
+            *shared_gate; /* no EXPERTS_OP uses one */
     } work;
 };
 
-enum { MIXER_OP, FFN_OP }; /* every family's two ops of a layer */
+enum { MIXER_OP, FFN_OP, EXPERTS_OP }; /* ops of a layer; the last only in families that route */
 
 typedef struct {
     void (*report)(void *context, const char *what, double fraction); /* may be NULL */
@@ -87,7 +88,6 @@ const char *arch_names(void); /* of all that there are: "llama, qwen2, ..." */
 kv_cache_config model_kv_config(const model *m, uint32_t page_count);
 state_config model_state_config(const model *m, uint32_t slots); /* layers 0: the model keeps no state */
 uint64_t model_expert_bytes(const model *m, uint32_t layer);     /* of one routed expert; 0: the layer has none */
-uint32_t model_block_rows(const model *m, uint32_t op);          /* rows of one batch_advance */
 
 typedef struct { /* consecutive tokens of one sequence in a batch */
     const uint32_t *pages;
@@ -97,7 +97,8 @@ typedef struct { /* consecutive tokens of one sequence in a batch */
 } batch_segment;
 
 struct batch {
-    buffer *x; /* (row_capacity, hidden): the residual stream; lives across yields */
+    buffer *x;                 /* (row_capacity, hidden): the residual stream; lives across yields */
+    buffer *expert_in, *picks; /* (row_capacity, hidden), (row_capacity, 2 * experts_used): from FFN_OP to EXPERTS_OP */
     uint32_t row_capacity, segment_capacity;
     uint32_t rows, segment_count;
     batch_segment *segments;
@@ -121,7 +122,8 @@ void batch_start(batch *b, kv_cache *cache, state_cache *states); /* empty, curs
 void batch_add(batch *b, uint32_t slot, const uint32_t *pages, uint32_t position, const int32_t *tokens,
                uint32_t count);
 
-/* Advances the cursor by one op of one row block; true when all layers are done. */
+/* Advances the cursor by one op of one block of rows (of EXPERTS_OP: some experts of all rows); true when all layers
+ * are done. */
 bool batch_advance(const model *m, batch *b);
 
 /* Logits of `count` (<= HEAD_ROWS) rows of a finished batch into host memory (count, vocab). */

@@ -158,12 +158,21 @@ static void timed_sigmoid_mul(backend *self, const sigmoid_mul_args *a)
     end(t, self, OP_ACTIVATION, start, (op_cost){.bytes = 3 * floats((uint64_t)a->rows * a->dim)});
 }
 
+static void timed_route(backend *self, const route_args *a)
+{
+    op_timer *t = timer_of(self);
+    uint64_t start = begin(t);
+    t->inner->route(self, a);
+    end(t, self, OP_ROUTE, start, (op_cost){.bytes = floats((uint64_t)a->rows * (a->experts + 2 * a->used))});
+}
+
 static void timed_experts(backend *self, const experts_args *a)
 {
     op_timer *t = timer_of(self);
     const model_config *c = &t->model->config;
     const weight *stacks[] = {a->gate, a->up, a->down};
-    op_cost cost = {.flops = 6 * (uint64_t)a->rows * a->used * c->expert_ffn * c->hidden};
+    op_cost cost = {0}; /* operations: a slice's, taking the picks to be spread evenly */
+    cost.flops = 6 * (uint64_t)a->rows * a->used * c->expert_ffn * c->hidden * (a->end - a->first) / c->experts;
     uint64_t before = 0, after = 0, one = 0;
     for (int i = 0; i < 3; i++)
         one += t->inner->weight_bytes(stacks[i]) / c->experts;
@@ -242,6 +251,7 @@ status op_timer_attach(op_timer **out, const model *m, error *err)
     t->ops.act_mul = timed_act_mul;
     t->ops.add = timed_add;
     t->ops.sigmoid_mul = timed_sigmoid_mul;
+    t->ops.route = timed_route;
     t->ops.experts = timed_experts;
     t->ops.delta = timed_delta;
     t->ops.download = timed_download;
@@ -274,8 +284,9 @@ op_cost op_timer_cost(const op_timer *t, op_family family)
 
 const char *op_family_name(op_family family)
 {
-    static const char *const names[] = {"embedding", "norms",  "qkv",        "rope",     "kv write", "attention",
-                                        "out",       "ffn up", "activation", "ffn down", "experts",  "delta",
-                                        "add",       "head",   "download",   "sampling", "workers",  "between ops"};
+    static const char *const names[] = {"embedding", "norms",    "qkv",     "rope",       "kv write",
+                                        "attention", "out",      "ffn up",  "activation", "ffn down",
+                                        "route",     "experts",  "delta",   "add",        "head",
+                                        "download",  "sampling", "workers", "between ops"};
     return names[family];
 }

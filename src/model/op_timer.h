@@ -17,6 +17,7 @@ typedef enum {
     OP_FFN_UP, /* gate and up */
     OP_ACTIVATION,
     OP_FFN_DOWN,
+    OP_ROUTE,
     OP_EXPERTS, /* routed: gate, up, activation, down */
     OP_DELTA,   /* convolution and recurrence */
     OP_ADD,

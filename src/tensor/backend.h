@@ -109,14 +109,20 @@ typedef struct {
     bool per_row;
 } sigmoid_mul_args;
 
-typedef struct { /* p = softmax(router x); of the `used` largest (ties: the lower id) out += p_e * expert_e(x) */
+typedef struct { /* p = softmax(logits); picks: ids of the `used` largest p (ties: the lower id), ascending, then their
+                    p */
+    view logits, picks; /* (rows, experts), (rows, 2 * used) */
+    uint32_t rows, experts, used;
+    bool normalize; /* the used p are divided by their sum */
+} route_args;
+
+typedef struct { /* out += p_e * expert_e(x), e ascending, of a row's picks in [first, end) */
     view x, out; /* (rows, cols) */
-    view logits; /* (rows, experts): router x */
-    uint32_t rows, used;
-    bool normalize;                 /* the used p are divided by their sum */
-    const weight *gate, *up, *down; /* stacks of `experts`: expert(x) = down (act(gate x) * (up x)) */
+    view picks;  /* route's */
+    uint32_t rows, used, first, end;
+    const weight *gate, *up, *down; /* stacks: expert(x) = down (act(gate x) * (up x)); gate and up of one type */
     activation act;
-    uint8_t *touched; /* host, one byte per expert: set to 1 where a row uses it; to be read after wait */
+    uint8_t *touched; /* host, one byte per expert, NULL allowed: set to 1 where a row uses it; to be read after wait */
 } experts_args;
 
 typedef struct { /* consecutive rows of one sequence; at position 0 its state is zero, whatever the slot holds */
@@ -192,6 +198,7 @@ typedef struct backend_ops {
     void (*act_mul)(backend *self, const act_mul_args *a);
     void (*add)(backend *self, const add_args *a);
     void (*sigmoid_mul)(backend *self, const sigmoid_mul_args *a);
+    void (*route)(backend *self, const route_args *a);
     void (*experts)(backend *self, const experts_args *a);
     void (*delta)(backend *self, const delta_args *a);
     void (*wait)(backend *self);

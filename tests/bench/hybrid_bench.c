@@ -10,13 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { HIDDEN = 2048, FFN = 512, EXPERTS = 256, USED = 8, ROWS = 512, LAYERS = 4, RUNS = 300 };
+enum { HIDDEN = 2048, FFN = 512, EXPERTS = 256, USED = 8, ROWS = 2048, LAYERS = 4, RUNS = 300 };
 enum { KEY_HEADS = 16, VALUE_HEADS = 32, DIM = 128, TAPS = 4, INNER = VALUE_HEADS * DIM, CHANNELS = 2 * INNER };
 
 typedef struct {
     backend *b;
     weight *stacks[LAYERS][3]; /* a layer's gate, up, down */
-    buffer *x, *out, *logits;
+    buffer *x, *out, *logits, *picks;
     rng r;
 } bench;
 
@@ -64,11 +64,12 @@ static weight *stack_of(bench *t, dtype type, uint32_t rows, uint32_t cols)
 static double experts_us(bench *t, uint32_t layer, uint32_t rows, uint32_t *touched_count)
 {
     uint8_t touched[EXPERTS] = {0};
-    experts_args a = {.x = {t->x, 0, HIDDEN}, .out = {t->out, 0, HIDDEN}, .rows = rows, .used = USED};
-    a.logits = (view){t->logits, rng_below(&t->r, 64) * EXPERTS, EXPERTS};
-    a.normalize = true, a.touched = touched;
+    experts_args a = {.x = {t->x, 0, HIDDEN}, .out = {t->out, 0, HIDDEN}, .rows = rows, .used = USED, .end = EXPERTS};
+    a.picks = (view){t->picks, 0, 2 * USED}, a.touched = touched;
+    view logits = {t->logits, rng_below(&t->r, 64) * EXPERTS, EXPERTS};
     a.gate = t->stacks[layer][0], a.up = t->stacks[layer][1], a.down = t->stacks[layer][2];
     double start = now_us(t);
+    t->b->ops->route(t->b, &(route_args){logits, a.picks, rows, EXPERTS, USED, true});
     t->b->ops->experts(t->b, &a);
     double us = now_us(t) - start;
     for (uint32_t e = 0; e < EXPERTS; e++)
@@ -145,6 +146,7 @@ int main(int argc, char **argv)
     t.x = floats(t.b, ROWS * HIDDEN, &t.r);
     t.out = floats(t.b, ROWS * HIDDEN, &t.r);
     t.logits = floats(t.b, (ROWS + 64) * EXPERTS, &t.r);
+    t.picks = floats(t.b, ROWS * 2 * USED, &t.r);
     double roof = 0;
     t.b->ops->step_begin(t.b);
     for (int i = 0; i < 8; i++) { /* another size each time: the last one's figure is kept */
@@ -159,6 +161,7 @@ int main(int argc, char **argv)
         bench_experts(&t, FEW[i], RUNS / FEW[i] + 20);
     bench_experts(&t, 128, 12);
     bench_experts(&t, 512, 8);
+    bench_experts(&t, 2048, 3);
     bench_delta(&t, 1, 1, RUNS);
     bench_delta(&t, 8, 1, RUNS / 4);
     bench_delta(&t, 1, 128, 20);

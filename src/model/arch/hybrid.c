@@ -166,9 +166,11 @@ void run_hybrid_op(const model *m, batch *b, uint32_t layer, uint32_t op, uint32
     if (op == MIXER_OP && w->recurrent)
         run_delta(m, b, layer, row, count);
     else if (op == FFN_OP && w->router)
-        run_experts(m, b, layer, row, count);
-    else
+        run_router(m, b, layer, row, count);
+    else if (op != EXPERTS_OP)
         run_dense_op(m, b, layer, op, row, count);
+    else if (w->router)
+        run_experts(m, b, layer, row, count);
 }
 
 uint64_t hybrid_op_weight_bytes(const model *m, uint32_t layer, uint32_t op)
@@ -176,5 +178,7 @@ uint64_t hybrid_op_weight_bytes(const model *m, uint32_t layer, uint32_t op)
     const layer_weights *w = &m->layers[layer];
     if (op == MIXER_OP && w->recurrent)
         return delta_weight_bytes(m, layer);
+    if (op == EXPERTS_OP)
+        return 0;
     return op == FFN_OP && w->router ? experts_weight_bytes(m, layer) : dense_op_weight_bytes(m, layer, op);
 }

@@ -1,6 +1,7 @@
 /* model/arch/moe.c: layers with routed experts, and a shared one that is always read (models.md B.5):
- *   x += sum over the used e of p_e expert_e(n) + sigmoid(w n) shared(n), n = rms(x), p = softmax(Wr n)
- * A layer without a router has a plain gated FFN. */
+ *   x += sigmoid(w n) shared(n) + sum over the used e of p_e expert_e(n), n = rms(x), p = softmax(Wr n)
+ * The sum is an op of its own that goes over slices of the experts, not of the rows: every row block would read most
+ * experts again. A layer without a router has a plain gated FFN. */
 #include "model/arch/arch.h"
 
 enum { GATING_SOFTMAX = 1 };
@@ -69,12 +70,14 @@ status bind_experts(model *m, const model_file *file, uint32_t layer, error *err
     return bind_matrices(m, file, layer, shared, sizeof shared / sizeof *shared, err);
 }
 
-void run_experts(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
+/* The shared expert and the picks; what the routed ones start from stays in the batch. */
+void run_router(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
 {
     const backend_ops *ops = m->device->ops;
     const model_config *c = &m->config;
     const layer_weights *w = &m->layers[layer];
-    view x = {b->x, (size_t)row * c->hidden, c->hidden}, n = work_view(m->work.norm, c->hidden);
+    view x = {b->x, (size_t)row * c->hidden, c->hidden}, n = {b->expert_in, (size_t)row * c->hidden, c->hidden};
+    view picks = {b->picks, (size_t)row * 2 * c->experts_used, 2 * (size_t)c->experts_used};
     view gate = work_view(m->work.gate, c->shared_ffn), up = work_view(m->work.up, c->shared_ffn);
     view logits = work_view(m->work.router, c->experts), share = work_view(m->work.shared_gate, 1);
 
@@ -86,25 +89,37 @@ void run_experts(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_
                                                       {.w = w->gate, .out = gate},
                                                       {.w = w->up, .out = up},
                                                       {.w = w->shared_gate, .out = share}}});
-    ops->experts(m->device, &(experts_args){.x = n,
-                                            .out = x,
-                                            .logits = logits,
-                                            .rows = count,
-                                            .used = c->experts_used,
-                                            .normalize = c->experts_normalize,
-                                            .gate = w->expert_gate,
-                                            .up = w->expert_up,
-                                            .down = w->expert_down,
-                                            .act = c->act,
-                                            .touched = b->touched});
+    ops->route(m->device, &(route_args){.logits = logits,
+                                        .picks = picks,
+                                        .rows = count,
+                                        .experts = c->experts,
+                                        .used = c->experts_used,
+                                        .normalize = c->experts_normalize});
     if (!w->shared_gate)
         return;
-    ops->act_mul(
-        m->device,
-        &(act_mul_args){.gate = gate, .up = up, .out = gate, .rows = count, .dim = c->shared_ffn, .act = c->act});
-    ops->sigmoid_mul(
-        m->device, &(sigmoid_mul_args){.x = gate, .gate = share, .rows = count, .dim = c->shared_ffn, .per_row = true});
+    ops->act_mul(m->device, &(act_mul_args){gate, up, gate, count, c->shared_ffn, c->act});
+    ops->sigmoid_mul(m->device, &(sigmoid_mul_args){gate, share, count, c->shared_ffn, true});
     project_residual(m, gate, w->down, NULL, NULL, x, count);
+}
+
+/* All rows; of the experts the share that rows [row, row + count) are of all. */
+void run_experts(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
+{
+    const model_config *c = &m->config;
+    const layer_weights *w = &m->layers[layer];
+    uint64_t end = row + count;
+    m->device->ops->experts(m->device, &(experts_args){.x = {b->expert_in, 0, c->hidden},
+                                                       .out = {b->x, 0, c->hidden},
+                                                       .picks = {b->picks, 0, 2 * (size_t)c->experts_used},
+                                                       .rows = b->rows,
+                                                       .used = c->experts_used,
+                                                       .first = (uint32_t)((uint64_t)c->experts * row / b->rows),
+                                                       .end = (uint32_t)(c->experts * end / b->rows),
+                                                       .gate = w->expert_gate,
+                                                       .up = w->expert_up,
+                                                       .down = w->expert_down,
+                                                       .act = c->act,
+                                                       .touched = b->touched});
 }
 
 uint64_t experts_weight_bytes(const model *m, uint32_t layer)

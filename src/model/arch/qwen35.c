@@ -27,4 +27,4 @@ static status bind(model *m, const model_file *file, uint32_t layer, error *err)
 }
 
 const arch_ops arch_qwen35 = {"qwen35", 2, configure, bind, run_hybrid_op, hybrid_op_weight_bytes};
-const arch_ops arch_qwen35moe = {"qwen35moe", 2, configure_moe, bind, run_hybrid_op, hybrid_op_weight_bytes};
+const arch_ops arch_qwen35moe = {"qwen35moe", 3, configure_moe, bind, run_hybrid_op, hybrid_op_weight_bytes};

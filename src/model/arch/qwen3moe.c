@@ -18,4 +18,4 @@ static status bind(model *m, const model_file *file, uint32_t layer, error *err)
     return bind_experts(m, file, layer, err);
 }
 
-const arch_ops arch_qwen3moe = {"qwen3moe", 2, configure, bind, run_hybrid_op, hybrid_op_weight_bytes};
+const arch_ops arch_qwen3moe = {"qwen3moe", 3, configure, bind, run_hybrid_op, hybrid_op_weight_bytes};

@@ -207,6 +207,7 @@ static const backend_ops CPU_OPS = {
     .act_mul = cpu_act_mul,
     .add = cpu_add,
     .sigmoid_mul = cpu_sigmoid_mul,
+    .route = cpu_route,
     .experts = cpu_experts,
     .delta = cpu_delta,
     .wait = cpu_wait,

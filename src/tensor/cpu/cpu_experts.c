@@ -1,7 +1,7 @@
-/* tensor/cpu/cpu_experts.c: routed experts. Each row picks its experts; (row, expert) pairs are sorted by expert, so
- * that a touched expert is read once and one that nobody picked never is; a row then adds up its own pairs by ascending
- * expert. Pairs go through in groups that fit the scratch, experts ascending, so neither the groups nor the other rows
- * show in a row's bits. Within a group: pack rows, gate and up, activation, down, add. */
+/* tensor/cpu/cpu_experts.c: routed experts. Each row has picked its experts (route); (row, expert) pairs are sorted by
+ * expert, so that a touched expert is read once and one that nobody picked never is; a row then adds up its own pairs
+ * by ascending expert. Pairs go through in groups that fit the scratch, experts ascending, so neither the groups nor
+ * the other rows show in a row's bits. Within a group: pack rows, gate and up, activation, down, add. */
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/cpu_os.h"
 #include "tensor/cpu/float_kernels.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    ROWS_MAX = 512,      /* of one run: more rows read the experts again */
+    ROWS_MAX = 4096,     /* of one run: more rows read the experts again */
     PAIRS_MAX = 1024,    /* of one group */
     TILES_MAX = 384,     /* of one group */
     UNIT_COST = 2 << 20, /* multiply-adds worth claiming as one tile of the pool */
@@ -34,8 +34,6 @@ typedef struct {
 } tile_shape;
 
 typedef struct {       /* scratch, in the order in which it lies there */
-    uint32_t *ids;     /* (rows, used), ascending in each row */
-    float *shares;     /* (rows, used) */
     uint32_t *rows_of; /* of a pair, sorted by expert: its row */
     uint32_t *pair_of; /* (rows, used): where that pair is */
     expert_run *runs;  /* TILES_MAX */
@@ -64,7 +62,7 @@ static size_t float_tile_bytes(uint32_t cols)
 
 static size_t index_bytes(void)
 {
-    return 4 * (size_t)ROWS_MAX * EXPERTS_USED_MAX * sizeof(uint32_t) + TILES_MAX * sizeof(expert_run);
+    return 2 * (size_t)ROWS_MAX * EXPERTS_USED_MAX * sizeof(uint32_t) + TILES_MAX * sizeof(expert_run);
 }
 
 status cpu_experts_reserve(cpu_backend *self, uint32_t rows, uint32_t cols, error *err)
@@ -102,8 +100,6 @@ static void lay_out(experts_job *job)
     size_t listed = (size_t)ROWS_MAX * EXPERTS_USED_MAX * sizeof(uint32_t);
     size_t tile = job->in.tile_bytes > job->mid.tile_bytes ? job->in.tile_bytes : job->mid.tile_bytes;
     expert_room *r = &job->room;
-    r->ids = take(&at, listed);
-    r->shares = take(&at, listed);
     r->rows_of = take(&at, listed);
     r->pair_of = take(&at, listed);
     r->runs = take(&at, TILES_MAX * sizeof(expert_run));
@@ -140,60 +136,88 @@ static void pick_largest(const float *logits, uint32_t count, uint32_t used, uin
     }
 }
 
-static void sort_by_id(uint32_t *ids, float *shares, uint32_t used)
+static void sort_by_id(uint32_t *ids, uint32_t used)
 {
     for (uint32_t i = 1; i < used; i++) {
         uint32_t id = ids[i], at = i;
-        float share = shares[i];
         for (; at > 0 && ids[at - 1] > id; at--)
-            ids[at] = ids[at - 1], shares[at] = shares[at - 1];
-        ids[at] = id, shares[at] = share;
+            ids[at] = ids[at - 1];
+        ids[at] = id;
     }
 }
 
-static void route_row(void *ctx, uint32_t index, uint32_t worker)
+typedef struct {
+    const route_args *a;
+    uint32_t tile_rows;
+} route_job;
+
+static void route_row(const route_args *a, uint32_t row)
 {
-    (void)worker;
-    const experts_job *job = ctx;
-    const experts_args *a = job->args;
-    const float *logits = view_row(a->logits, job->row_start + index);
-    uint32_t *ids = job->room.ids + index * a->used;
-    float *shares = job->room.shares + index * a->used, sum = 0;
-    pick_largest(logits, job->experts, a->used, ids);
+    const float *logits = view_row(a->logits, row);
+    float *picks = view_row(a->picks, row), sum = 0;
+    uint32_t ids[EXPERTS_USED_MAX];
+    pick_largest(logits, a->experts, a->used, ids);
     float most = logits[ids[0]];
+    sort_by_id(ids, a->used);
     for (uint32_t i = 0; i < a->used; i++) {
-        shares[i] = expf(logits[ids[i]] - most);
-        sum += shares[i];
+        picks[i] = (float)ids[i];
+        picks[a->used + i] = expf(logits[ids[i]] - most);
+        sum += picks[a->used + i];
     }
-    for (uint32_t e = 0; !a->normalize && e < job->experts; e++)
+    for (uint32_t e = 0; !a->normalize && e < a->experts; e++)
         sum = (e ? sum : 0) + expf(logits[e] - most);
     for (uint32_t i = 0; i < a->used; i++)
-        shares[i] /= sum;
-    sort_by_id(ids, shares, a->used);
+        picks[a->used + i] /= sum;
 }
 
-/* Pairs by expert, rows ascending; starts[e] is the first of expert e. */
-static void sort_pairs(const experts_job *job, uint32_t starts[EXPERTS_MAX + 1])
+static void route_tile(void *ctx, uint32_t index, uint32_t worker)
+{
+    (void)worker;
+    const route_job *job = ctx;
+    for (uint32_t r = index * job->tile_rows; r < job->a->rows && r < (index + 1) * job->tile_rows; r++)
+        route_row(job->a, r);
+}
+
+void cpu_route(backend *self, const route_args *a)
+{
+    assert(a->used <= EXPERTS_USED_MAX && a->used <= a->experts && a->experts <= EXPERTS_MAX);
+    route_job job = {a, INLINE_FLOATS / a->experts};
+    uint32_t tiles = (a->rows + job.tile_rows - 1) / job.tile_rows;
+    if (tiles == 1)
+        route_tile(&job, 0, 0);
+    else
+        pool_run(cpu_backend_of(self)->pool, route_tile, &job, tiles);
+}
+
+/* Pairs of this call's experts by expert, rows ascending; starts[e] is the first of expert e. Returns their count. */
+static uint32_t sort_pairs(const experts_job *job, uint32_t starts[EXPERTS_MAX + 1])
 {
     const expert_room *r = &job->room;
-    uint32_t used = job->args->used, next[EXPERTS_MAX] = {0};
-    for (uint32_t i = 0; i < job->rows * used; i++)
-        next[r->ids[i]]++;
-    for (uint32_t e = 0, at = 0; e <= job->experts; e++) {
-        starts[e] = at;
-        if (e < job->experts) {
-            uint32_t count = next[e];
-            if (count && job->args->touched)
-                job->args->touched[e] = 1;
-            next[e] = at;
-            at += count;
+    const experts_args *a = job->args;
+    uint32_t next[EXPERTS_MAX] = {0}, at = 0;
+    for (uint32_t row = 0; row < job->rows; row++) {
+        const float *picks = view_row(a->picks, job->row_start + row);
+        for (uint32_t i = 0; i < a->used; i++)
+            next[(uint32_t)picks[i]]++;
+    }
+    for (uint32_t e = 0; e < job->experts; e++) {
+        uint32_t count = e >= a->first && e < a->end ? next[e] : 0;
+        if (count && a->touched)
+            a->touched[e] = 1;
+        starts[e] = next[e] = at;
+        at += count;
+    }
+    starts[job->experts] = at;
+    for (uint32_t row = 0; row < job->rows; row++) {
+        const float *picks = view_row(a->picks, job->row_start + row);
+        for (uint32_t i = 0; i < a->used; i++) {
+            uint32_t e = (uint32_t)picks[i], pair = e >= a->first && e < a->end ? next[e]++ : UINT32_MAX;
+            r->pair_of[row * a->used + i] = pair;
+            if (pair != UINT32_MAX)
+                r->rows_of[pair] = row;
         }
     }
-    for (uint32_t i = 0; i < job->rows * used; i++) {
-        uint32_t pair = next[r->ids[i]]++;
-        r->rows_of[pair] = i / used;
-        r->pair_of[i] = pair;
-    }
+    return at;
 }
 
 /* Takes pairs from `from` on while they fit; returns how far it came. */
@@ -397,11 +421,13 @@ static void add_row(void *ctx, uint32_t index, uint32_t worker)
     const experts_job *job = ctx;
     const experts_args *a = job->args;
     float *out = view_row(a->out, job->row_start + index);
-    for (uint32_t i = index * a->used; i < (index + 1) * a->used; i++) {
-        uint32_t pair = job->room.pair_of[i] - job->pair_start; /* an earlier group's wraps round */
+    const float *shares = view_row(a->picks, job->row_start + index) + a->used;
+    for (uint32_t i = 0; i < a->used; i++) {
+        /* an earlier group's wraps round; none of this call's is far above */
+        uint32_t pair = job->room.pair_of[index * a->used + i] - job->pair_start;
         if (pair < job->pairs)
-            job->backend->kernels.floats->add_scaled(out, job->room.down + (size_t)pair * job->hidden,
-                                                     job->room.shares[i], job->hidden);
+            job->backend->kernels.floats->add_scaled(out, job->room.down + (size_t)pair * job->hidden, shares[i],
+                                                     job->hidden);
     }
 }
 
@@ -424,16 +450,15 @@ void cpu_experts(backend *self, const experts_args *a)
     job.ffn = a->gate->rows;
     job.in = shape_for(a->gate);
     job.mid = shape_for(a->down);
-    assert(a->used <= EXPERTS_USED_MAX && a->used <= job.experts && job.experts <= EXPERTS_MAX);
+    assert(a->used <= EXPERTS_USED_MAX && a->end <= job.experts && job.experts <= EXPERTS_MAX);
     assert(a->up->cols == job.hidden && a->down->rows == job.hidden && a->down->cols == job.ffn);
     assert(shape_for(a->up).tile_bytes == job.in.tile_bytes && a->up->format == a->gate->format);
     lay_out(&job);
     for (; job.row_start < a->rows; job.row_start += job.rows) {
         uint32_t left = a->rows - job.row_start, starts[EXPERTS_MAX + 1], expert = 0, at = 0;
         job.rows = left < ROWS_MAX ? left : ROWS_MAX;
-        run_phase(&job, route_row, job.rows, (size_t)job.rows * job.experts);
-        sort_pairs(&job, starts);
-        while (at < job.rows * a->used) {
+        uint32_t pairs = sort_pairs(&job, starts);
+        while (at < pairs) {
             at = plan_group(&job, starts, &expert, at);
             run_group(&job);
         }

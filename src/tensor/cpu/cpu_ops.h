@@ -15,6 +15,7 @@ void cpu_attend(backend *self, const attend_args *a);
 void cpu_act_mul(backend *self, const act_mul_args *a);
 void cpu_add(backend *self, const add_args *a);
 void cpu_sigmoid_mul(backend *self, const sigmoid_mul_args *a);
+void cpu_route(backend *self, const route_args *a);
 void cpu_experts(backend *self, const experts_args *a);
 /* Scratch for stacks of that shape. */
 status cpu_experts_reserve(cpu_backend *self, uint32_t rows, uint32_t cols, error *err);

@@ -194,7 +194,7 @@ static void run_schedules(const char *path, uint32_t count)
         for (uint32_t i = 0; i < BATCHES; i++)
             assert_int_equal(batch_create(&lanes[i].batch, f.model, ROWS_MAX, SEQUENCES, &err), OK);
         if (threads == 2) /* so that a chunk has several */
-            f.model->row_block = 48, f.model->expert_block = 80;
+            f.model->row_block = 48, f.model->slice_flops = 2e5;
         rng r = {threads};
         for (uint32_t i = 0; i < count / 2; i++)
             differing += run_schedule(&f, lanes, sequences, got, &r, &restored);

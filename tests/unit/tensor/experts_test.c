@@ -25,7 +25,7 @@ typedef struct {
     backend *b;
     uint8_t *raw[STACKS]; /* gate, up, down: EXPERTS matrices each */
     weight *stacks[STACKS];
-    buffer *x, *out, *logits;
+    buffer *x, *out, *logits, *picks;
 } mixture;
 
 static float uniform(rng *r, float size)
@@ -88,6 +88,7 @@ static bool mixture_open(mixture *m, const char *table, uint32_t threads, dtype 
     assert_int_equal(ops->buffer_create(m->b, ROWS_MAX * HIDDEN, &m->x), OK);
     assert_int_equal(ops->buffer_create(m->b, ROWS_MAX * HIDDEN, &m->out), OK);
     assert_int_equal(ops->buffer_create(m->b, ROWS_MAX * EXPERTS, &m->logits), OK);
+    assert_int_equal(ops->buffer_create(m->b, ROWS_MAX * 2 * USED, &m->picks), OK);
     fill_buffer(m->b, m->x, ROWS_MAX * HIDDEN, 1, &r);
     fill_buffer(m->b, m->logits, ROWS_MAX * EXPERTS, 3, &r);
     return true;
@@ -102,6 +103,7 @@ static void mixture_close(mixture *m)
     m->b->ops->buffer_destroy(m->b, m->x);
     m->b->ops->buffer_destroy(m->b, m->out);
     m->b->ops->buffer_destroy(m->b, m->logits);
+    m->b->ops->buffer_destroy(m->b, m->picks);
     m->b->ops->close(m->b);
 }
 
@@ -111,17 +113,21 @@ static void run_rows(const mixture *m, uint32_t first, uint32_t rows, bool norma
     static const float zeros[ROWS_MAX * HIDDEN];
     view at = {m->out, (size_t)first * HIDDEN, HIDDEN};
     m->b->ops->upload(m->b, m->out, at.offset, zeros, (size_t)rows * HIDDEN);
-    m->b->ops->experts(m->b, &(experts_args){.x = {m->x, (size_t)first * HIDDEN, HIDDEN},
-                                             .out = at,
-                                             .logits = {m->logits, (size_t)first * EXPERTS, EXPERTS},
-                                             .rows = rows,
-                                             .used = USED,
-                                             .normalize = normalize,
-                                             .gate = m->stacks[0],
-                                             .up = m->stacks[1],
-                                             .down = m->stacks[2],
-                                             .act = ACT_SILU,
-                                             .touched = touched});
+    view picks = {m->picks, (size_t)first * 2 * USED, 2 * USED};
+    m->b->ops->route(m->b, &(route_args){.logits = {m->logits, (size_t)first * EXPERTS, EXPERTS},
+                                         .picks = picks,
+                                         .rows = rows,
+                                         .experts = EXPERTS,
+                                         .used = USED,
+                                         .normalize = normalize});
+    experts_args a = {.x = {m->x, (size_t)first * HIDDEN, HIDDEN}, .out = at, .picks = picks, .rows = rows};
+    a.used = USED, a.act = ACT_SILU, a.touched = touched;
+    a.gate = m->stacks[0], a.up = m->stacks[1], a.down = m->stacks[2];
+    for (; a.first < EXPERTS; a.first = a.end) { /* in slices that differ from call to call */
+        a.end = a.first + 1 + (a.first + rows) % 7;
+        a.end = a.end < EXPERTS ? a.end : EXPERTS;
+        m->b->ops->experts(m->b, &a);
+    }
     m->b->ops->download(m->b, m->out, at.offset, got, (size_t)rows * HIDDEN);
 }
 
@@ -266,7 +272,7 @@ static void a_batch_touches_as_many_experts_as_chance_says(void **state)
     error err = {0};
     backend *b;
     weight *w;
-    buffer *x, *out, *logits;
+    buffer *x, *out, *logits, *picks;
     rng r = {5};
     static float raw[MANY * SMALL * SMALL];
     assert_int_equal(cpu_backend_open(&b, &(backend_config){2, NULL}, &err), OK);
@@ -276,13 +282,15 @@ static void a_batch_touches_as_many_experts_as_chance_says(void **state)
     assert_int_equal(b->ops->buffer_create(b, 128 * SMALL, &x), OK);
     assert_int_equal(b->ops->buffer_create(b, 128 * SMALL, &out), OK);
     assert_int_equal(b->ops->buffer_create(b, 128 * MANY, &logits), OK);
+    assert_int_equal(b->ops->buffer_create(b, 128 * 2 * TAKEN, &picks), OK);
     for (size_t i = 0; i < sizeof BATCHES / sizeof BATCHES[0]; i++) {
         double sum = 0, want = MANY * (1 - pow(1 - (double)TAKEN / MANY, BATCHES[i]));
         for (int trial = 0; trial < TRIALS; trial++) {
             uint8_t touched[MANY] = {0};
             fill_buffer(b, logits, (size_t)BATCHES[i] * MANY, 4, &r);
-            experts_args a = {.x = {x, 0, SMALL}, .out = {out, 0, SMALL}, .logits = {logits, 0, MANY}, .used = TAKEN};
-            a.rows = BATCHES[i], a.normalize = true, a.gate = a.up = a.down = w, a.touched = touched;
+            b->ops->route(b, &(route_args){{logits, 0, MANY}, {picks, 0, 2 * TAKEN}, BATCHES[i], MANY, TAKEN, true});
+            experts_args a = {.x = {x, 0, SMALL}, .out = {out, 0, SMALL}, .picks = {picks, 0, 2 * TAKEN}};
+            a.rows = BATCHES[i], a.used = TAKEN, a.end = MANY, a.gate = a.up = a.down = w, a.touched = touched;
             b->ops->experts(b, &a);
             for (uint32_t e = 0; e < MANY; e++)
                 sum += touched[e];
@@ -295,6 +303,7 @@ static void a_batch_touches_as_many_experts_as_chance_says(void **state)
     b->ops->buffer_destroy(b, x);
     b->ops->buffer_destroy(b, out);
     b->ops->buffer_destroy(b, logits);
+    b->ops->buffer_destroy(b, picks);
     b->ops->close(b);
 }
 
