@@ -4,6 +4,8 @@
  * experts again. A layer without a router has a plain gated FFN. */
 #include "model/arch/arch.h"
 
+#include <stdio.h>
+
 enum { GATING_SOFTMAX = 1 };
 
 status configure_experts(model *m, const model_file *file, error *err)
@@ -30,6 +32,14 @@ status configure_experts(model *m, const model_file *file, error *err)
     return st == ERR_NOT_FOUND ? OK : st;
 }
 
+static uint32_t type_of(const model_file *file, uint32_t layer, const char *name)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+    const model_tensor *t = model_file_tensor(file, full);
+    return t ? t->type : DT_COUNT;
+}
+
 /* gate and up lie apart, or as one tensor with gate's rows before up's in each expert. */
 static status bind_stacks(model *m, const model_file *file, uint32_t layer, error *err)
 {
@@ -42,6 +52,10 @@ static status bind_stacks(model *m, const model_file *file, uint32_t layer, erro
     const char *gate_name = fused ? "ffn_gate_up_exps.weight" : "ffn_gate_exps.weight";
     const char *up_name = fused ? "ffn_gate_up_exps.weight" : "ffn_up_exps.weight";
     status st;
+    if (type_of(file, layer, gate_name) != type_of(file, layer, up_name) && has_tensor(file, layer, gate_name) &&
+        has_tensor(file, layer, up_name))
+        return error_set(err, ERR_UNSUPPORTED, "%s: tensors blk.%u.%s and %s: of two types, want one",
+                         model_file_path(file), layer, gate_name, up_name);
     if ((st = bind_stack(m, file, (int)layer, gate_name, c->experts, rows, c->hidden, gate, &w->expert_gate, err)) ||
         (st = bind_stack(m, file, (int)layer, up_name, c->experts, rows, c->hidden, up, &w->expert_up, err)))
         return st;
