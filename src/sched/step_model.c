@@ -154,11 +154,19 @@ static double base_at(const step_model *m, uint32_t at)
         below--;
     while (above < MODEL_REGIMES && m->decode[above] == 0)
         above++;
-    if (below < 0 || above == MODEL_REGIMES)
-        return below >= 0 ? m->decode[below] : above < MODEL_REGIMES ? m->decode[above] : 0;
+    if (below < 0)
+        return above < MODEL_REGIMES ? m->decode[above] : 0;
+    if (above == MODEL_REGIMES) { /* on from the two highest */
+        above = below--;
+        while (below >= 0 && m->decode[below] == 0)
+            below--;
+        if (below < 0)
+            return m->decode[above];
+    }
     double from = (double)(1u << below), to = (double)(1u << above), rows = (double)(1u << at);
     double part = above > below ? (rows - from) / (to - from) : 0;
-    return m->decode[below] + part * (m->decode[above] - m->decode[below]);
+    double base_us = m->decode[below] + part * (m->decode[above] - m->decode[below]);
+    return base_us > m->decode[below] / 2 ? base_us : m->decode[below] / 2;
 }
 
 static double base_of(const step_model *m, regime g)
