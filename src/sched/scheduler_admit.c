@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+enum { RIVAL_CHUNK_MIN = 256 };
+static const double rival_chunk_us = 4e5;
 static const double bound_part = 0.85; /* of a bound that a decode step may take */
 
 void scheduler_set_backlog(scheduler *s, sequence *seq)
@@ -147,10 +149,35 @@ static bool make_room(scheduler *s, const sequence *seq)
 
 /* ---- order ---- */
 
+/* While documents of several tenants compete, chunks are short enough to share by. */
+uint32_t scheduler_chunk_tokens(const scheduler *s, const sequence *seq)
+{
+    if (!seq->document || !s->rivals)
+        return s->chunk_tokens;
+    uint32_t tokens = step_model_prefill_tokens(&s->model, seq->kv_count, rival_chunk_us);
+    tokens = tokens < RIVAL_CHUNK_MIN ? RIVAL_CHUNK_MIN : tokens;
+    return tokens < s->chunk_tokens ? tokens : s->chunk_tokens;
+}
+
 static double chunk_debt_us(const scheduler *s, const sequence *seq) /* of virtual time: one chunk */
 {
     const tenant *who = &s->accounts.tenants.tenants[seq->tenant];
-    return step_model_prefill_us(&s->model, seq->kv_count, s->chunk_tokens) / (who->weight > 0 ? who->weight : 1);
+    double us = step_model_prefill_us(&s->model, seq->kv_count, scheduler_chunk_tokens(s, seq));
+    return us / (who->weight > 0 ? who->weight : 1);
+}
+
+static void look_for_rivals(scheduler *s)
+{
+    const sequence *first = NULL;
+    const sequence_list *lists[] = {&s->prefilling, &s->waiting};
+    s->rivals = false;
+    for (int i = 0; i < 2; i++)
+        for (const sequence *seq = lists[i]->first; seq && !s->rivals; seq = seq->next) {
+            if (!seq->document)
+                continue;
+            s->rivals = first && seq->tenant != first->tenant;
+            first = first ? first : seq;
+        }
 }
 
 static bool goes_before(const scheduler *s, const sequence *a, const sequence *b)
@@ -176,8 +203,8 @@ static void find_first(const scheduler *s, sequence *first[LANES])
     }
 }
 
-/* Is a prompt of this lane being read already, so that `next` has to wait? A document whose tenant is owed more than a
- * chunk does not wait: the running one is set aside. */
+/* Is a prompt of this lane being read already, so that `next` has to wait? A document does not wait for one that was
+ * set aside and comes after it, nor for the running one once that one's tenant is more than a chunk ahead. */
 static bool lane_is_taken(const scheduler *s, const sequence *next)
 {
     uint32_t documents = 0;
@@ -187,7 +214,8 @@ static bool lane_is_taken(const scheduler *s, const sequence *next)
         if (sequence_lane(seq) != sequence_lane(next))
             continue;
         double ahead = accounts_virtual(&s->accounts, seq->tenant) - accounts_virtual(&s->accounts, next->tenant);
-        taken |= !seq->document || seq->chunk_open || seq->tenant == next->tenant || ahead <= chunk_debt_us(s, seq);
+        double allowed = seq == s->document ? chunk_debt_us(s, seq) : 0;
+        taken |= !seq->document || seq->chunk_open || seq->tenant == next->tenant || ahead <= allowed;
     }
     return taken || (next->document && documents >= DOCUMENTS_OPEN_MAX);
 }
@@ -209,6 +237,7 @@ static void admit_lanes(scheduler *s, uint64_t now_us)
 void scheduler_admit_waiting(scheduler *s, uint64_t now_us)
 {
     if (!s->policy->in_order) {
+        look_for_rivals(s);
         if (s->waiting.count > 0)
             admit_lanes(s, now_us);
         return;

@@ -176,7 +176,8 @@ static void plan_chunk(scheduler *s, step_plan *plan, uint32_t token_budget)
     if (seq->document)
         turn_to_document(s, seq);
     if (!seq->chunk_open) {
-        uint32_t left = sequence_history(seq) - seq->kv_count;
+        uint32_t left = sequence_history(seq) - seq->kv_count, most = scheduler_chunk_tokens(s, seq);
+        token_budget = token_budget < most ? token_budget : most;
         uint32_t count = left < token_budget ? left : token_budget;
         assert(count >= 1 && count <= s->runner->info.max_chunk_tokens);
         seq->chunk = (prefill_chunk){.seq = seq->slot,

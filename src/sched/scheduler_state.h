@@ -29,6 +29,7 @@ struct scheduler {
     bool chunk_since_decode, after_decode;
     uint64_t chunk_ended_us;
     uint32_t solo_steps;
+    bool rivals; /* documents of several tenants wait or are being read */
 
     step_model model;
     accounts accounts;
@@ -60,8 +61,9 @@ void scheduler_tell(scheduler *s, const sequence *seq, scheduler_move move);
 /* scheduler_admit.c */
 void scheduler_admit_waiting(scheduler *s, uint64_t now_us);
 bool scheduler_preempt_for(scheduler *s, const sequence *seq); /* one running sequence; false: `seq` itself went */
-sequence *scheduler_pick_prompt(scheduler *s);                 /* to advance next; NULL: none */
-void scheduler_set_backlog(scheduler *s, sequence *seq);       /* after its prompt's rest or lane has changed */
+uint32_t scheduler_chunk_tokens(const scheduler *s, const sequence *seq); /* of its next chunk, at most */
+sequence *scheduler_pick_prompt(scheduler *s);                            /* to advance next; NULL: none */
+void scheduler_set_backlog(scheduler *s, sequence *seq); /* after its prompt's rest or lane has changed */
 
 /* scheduler_plan.c: scheduler_next, scheduler_apply */
 

@@ -233,6 +233,48 @@ static void backlogged_tenants_share_the_device_by_weight(void **state)
     }
 }
 
+/* Four requests of each tenant at a time, a new one for each that ends. */
+static void closed_loops_share_by_weight_too(void **state)
+{
+    (void)state;
+    for (int batch = 0; batch < 2; batch++) {
+        fixture f;
+        tenant_table table = two_tenants(2, 1, batch ? CLASS_BATCH : CLASS_INTERACTIVE);
+        open_box(&f, box, (engine_config){.tenants = &table});
+        uint64_t id = 1, first_us = 0;
+        uint32_t live[3] = {0};
+        tenant_counts before[3] = {0}, after[3];
+        static uint8_t owner[LEDGER_MAX], over[LEDGER_MAX];
+        memset(over, 0, sizeof over);
+        while (f.clock.time_us < first_us + 60000 * MS || first_us == 0) {
+            for (uint32_t t = 1; t <= 2; t++)
+                for (; live[t] < 4; live[t]++) {
+                    request *r = fixture_long_request(id, 1000 + (uint32_t)(id * 977 % 3000), 8);
+                    r->tenant = t;
+                    r->klass = table.tenants[t].klass;
+                    owner[id++] = (uint8_t)t;
+                    fixture_submit(&f, r);
+                }
+            engine_step(f.engine);
+            fixture_take(&f);
+            for (uint64_t i = 1; i < id; i++)
+                if (f.ledger[i].finished && !over[i]) {
+                    over[i] = 1;
+                    live[owner[i]]--;
+                }
+            if (first_us == 0 && f.clock.time_us > 6000 * MS) {
+                first_us = f.clock.time_us;
+                engine_read_tenants(f.engine, before, 3);
+            }
+        }
+        engine_read_tenants(f.engine, after, 3);
+        double ratio =
+            (double)(after[1].device_us - before[1].device_us) / (double)(after[2].device_us - before[2].device_us);
+        assert_true(ratio > 1.9 && ratio < 2.1);
+        fixture_close(&f);
+    }
+}
+
 static void nobody_starves(void **state)
 {
     (void)state;
@@ -381,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_short_prompt_overtakes_a_document_at_any_yield),
         cmocka_unit_test(without_a_chat_the_steps_are_those_of_prefill_first),
         cmocka_unit_test(backlogged_tenants_share_the_device_by_weight),
+        cmocka_unit_test(closed_loops_share_by_weight_too),
         cmocka_unit_test(nobody_starves),
         cmocka_unit_test(batch_rows_join_only_steps_with_slack),
         cmocka_unit_test(a_bound_that_cannot_be_kept_is_refused_by_name),
