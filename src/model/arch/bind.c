@@ -9,6 +9,7 @@
 #include "tensor/quant.h"
 
 enum { BAND_BYTES = 2 << 20 }; /* of the file that are in memory beside what they became */
+static const size_t release_bytes = 32u << 20; /* the same where the loader reads the rows */
 
 static void tensor_name(char *out, size_t size, int layer, const char *name)
 {
@@ -72,8 +73,11 @@ static const uint8_t *read_band(const model_tensor *t, const matrix_shape *s, ui
 static void release_band(const model_file *file, const model_tensor *t, const matrix_shape *s, uint64_t first,
                          uint32_t count, size_t row_bytes)
 {
-    if (!t->data)
+    if (!t->data) { /* which pages these rows came from, only the loader knows: all of the tensor, now and then */
+        if (first * row_bytes / release_bytes != (first + count) * row_bytes / release_bytes)
+            model_file_release_pages(file, t);
         return;
+    }
     uint64_t from = source_row(s->map, first), end = source_row(s->map, first + count - 1) + 1;
     model_file_release_range(file, (const uint8_t *)t->data + from * row_bytes, (end - from) * row_bytes);
 }
