@@ -1,8 +1,6 @@
 """headway synth: what it writes is what it says, reads back elsewhere, answers where it runs, and is one model in every
 format."""
 import json
-import os
-import pathlib
 import shutil
 import signal
 import struct
@@ -92,6 +90,16 @@ def test_a_model_answers_alike_from_every_format(tmp_path, serve, family):
         assert server.chat("hi", max_tokens=4).status_code == 200
         answers[kind] = reply["choices"][0]["text"]
     assert answers and len(set(answers.values())) == 1, answers
+
+
+@pytest.mark.parametrize("kind,dtype", [("gguf", "f16"), ("gguf", "q8_0"), ("gguf", "q4_0"), ("gguf", "mxfp4"),
+                                        ("hf", "bf16"), ("mlx", "mxfp8"), ("mlx", "mxfp4"), ("mlx", "affine4")])
+@pytest.mark.parametrize("family", ["tiny_gemma3", "tiny_qwen3_5_moe", "tiny_qwen3_next"])
+def test_every_type_chats(tmp_path, serve, family, kind, dtype):
+    path = synth(tmp_path / "m", family, kind, dtype)
+    assert inspect(path)["runs"] is True
+    reply = serve("--model", path, "--ctx", 256, "--parallel", 1).chat("hi", max_tokens=8, temperature=0)
+    assert reply.status_code == 200 and reply.json()["usage"]["completion_tokens"] > 0
 
 
 # --- another reader ---

@@ -40,12 +40,19 @@ static void put_u16(uint8_t *out, uint16_t value)
     out[1] = (uint8_t)(value >> 8);
 }
 
+/* Over the bits, which order like the magnitudes: integers may be compared in any order, so in vectors. */
 static float largest(const float *x, size_t count)
 {
-    float most = 0;
-    for (size_t i = 0; i < count; i++)
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    return most;
+    int32_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        int32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    float out;
+    memcpy(&out, &most, sizeof out);
+    return out;
 }
 
 static void store_q8_0(const float *x, uint8_t *out)
@@ -65,9 +72,11 @@ static uint8_t nibble_of(float scaled) /* -8 .. 7 as 0 .. 15 */
 /* The value of largest magnitude is -8 times the scale: its side has one code more. */
 static void store_q4_0(const float *x, uint8_t *out)
 {
-    float most = 0;
-    for (int i = 0; i < 32; i++)
-        most = fabsf(x[i]) > fabsf(most) ? x[i] : most;
+    float most = largest(x, 32);
+    int first = 0;
+    while (first < 31 && fabsf(x[first]) != most)
+        first++;
+    most = x[first];
     float scale = f16_to_f32(f32_to_f16(clamp(most / -8, -F16_MAX, F16_MAX)));
     float inverse = scale != 0 ? 1 / scale : 0;
     put_u16(out, f32_to_f16(scale));
