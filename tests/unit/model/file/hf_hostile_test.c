@@ -26,18 +26,19 @@ static void build(buf *out, const char *header, size_t data_bytes)
         buf_byte(out, 0);
 }
 
+uint32_t sum; /* of all that is read, so that the reads stay */
+
 static status parse(const void *data, size_t size, error *err)
 {
     uint8_t *exact = malloc(size ? size : 1);
     memcpy(exact, data, size);
     st_file file = {.path = strdup("x.safetensors"), .data = exact, .size = size};
     status code = safetensors_parse(&file, err);
-    volatile uint8_t sink = 0;
     for (size_t i = 0; code == OK && i < file.tensor_count; i++) {
         const st_tensor *t = &file.tensors[i];
         assert_true(t->data >= exact && t->data + t->bytes <= exact + size);
         for (size_t k = 0; k < t->bytes; k++)
-            sink = (uint8_t)(sink ^ t->data[k]);
+            sum += t->data[k];
     }
     safetensors_close(&file);
     free(exact);
@@ -178,12 +179,11 @@ static void survives_mutated_headers(void **state)
 static status count_entry(void *context, span tensor, span file, error *err)
 {
     (void)err;
-    volatile char sink = 0;
+    uint32_t *bytes = context;
     for (size_t i = 0; i < tensor.size; i++)
-        sink ^= tensor.data[i];
+        *bytes += (uint8_t)tensor.data[i];
     for (size_t i = 0; i < file.size; i++)
-        sink ^= file.data[i];
-    (*(uint32_t *)context)++;
+        *bytes += (uint8_t)file.data[i];
     return OK;
 }
 
@@ -193,7 +193,7 @@ static void survives_mutated_indexes(void **state)
     enum { MUTATIONS = 10000 };
     buf base = {0};
     read_file(HF_VECTORS "qwen3_sharded/model.safetensors.index.json", &base);
-    uint32_t opened = 0, entries = 0;
+    uint32_t opened = 0, bytes = 0;
     for (int i = 0; i < MUTATIONS; i++) {
         error err = {0};
         size_t size = base.size;
@@ -203,7 +203,7 @@ static void survives_mutated_indexes(void **state)
         size = size > base.size ? base.size : size;
         exact = malloc(size);
         memcpy(exact, copy, size);
-        status code = safetensors_index_parse("index", span_of(exact, size), count_entry, &entries, &err);
+        status code = safetensors_index_parse("index", span_of(exact, size), count_entry, &bytes, &err);
         opened += code == OK;
         if (code != OK && strncmp(err.text, "index: ", 7) != 0)
             fail_msg("mutation %d: \"%s\"", i, err.text);
