@@ -182,7 +182,7 @@ static status synthesize(const settings *s, error *err)
         error_prefix(err, st, "%s", s->config);
     if (!st && s->tokenizer)
         st = synth_vocab_load(&vocab, s->tokenizer, shape.vocab, s->format == FORMAT_GGUF, err);
-    else if (!st && (st = synth_vocab_bytes(&vocab, shape.vocab, err)))
+    else if (!st && (st = synth_vocab_bytes(&vocab, shape.vocab, s->format == FORMAT_GGUF, err)))
         error_prefix(err, st, "%s", s->config);
     if (!st)
         st = write_model(s, &plan, config, &vocab, err);

@@ -130,7 +130,7 @@ static json_t *bytes_json(const token_table *t)
                      "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges");
 }
 
-status synth_vocab_bytes(synth_vocab *out, uint32_t size, error *err)
+status synth_vocab_bytes(synth_vocab *out, uint32_t size, bool gguf, error *err)
 {
     enum { END = BYTES, IM_END = BYTES + 2 };
     char texts[BYTES][4];
@@ -150,12 +150,13 @@ status synth_vocab_bytes(synth_vocab *out, uint32_t size, error *err)
         table.tokens[i] = span_from(i < BYTES ? texts[i] : CONTROL_NAMES[i - BYTES]);
         table.types[i] = i < BYTES ? TOKEN_NORMAL : TOKEN_CONTROL;
     }
-    if (!st) {
+    if (!st)
         table_pad(&table);
+    if (!st && gguf) {
         put_table(&out->keys, &table, "gpt-2", NULL, 0);
         put_ids(out, false);
-        if (!(out->json = bytes_json(&table)))
-            st = no_memory(err);
+    } else if (!st && !(out->json = bytes_json(&table))) {
+        st = no_memory(err);
     }
     table_free(&table);
     return st;

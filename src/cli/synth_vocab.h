@@ -18,8 +18,9 @@ typedef struct {
     uint32_t token_count;       /* without padding */
 } synth_vocab;
 
-/* 256 bytes and three control tokens of ChatML; the rest of `size` ids is marked unused. */
-status synth_vocab_bytes(synth_vocab *out, uint32_t size, error *err);
+/* 256 bytes and three control tokens of ChatML; the rest of `size` ids is marked unused. `gguf`: made for a GGUF file,
+ * else for a directory. */
+status synth_vocab_bytes(synth_vocab *out, uint32_t size, bool gguf, error *err);
 /* From a tokenizer.json (with the tokenizer_config.json and chat_template.jinja beside it) or a GGUF; `gguf`: made for
  * a GGUF file, else for a directory. `size`: rows of the embedding; the tokens must fit. */
 status synth_vocab_load(synth_vocab *out, const char *path, uint32_t size, bool gguf, error *err);
