@@ -95,7 +95,7 @@ def fair_run(o, report, klass, seconds):
                 rng = rng_of(o, "fairness", name, i)
                 body = lambda rng=rng: document_body(rng, rng.randint(o.words // 4, o.words), 8)
                 work.append(Again(server, body, key=f"fair-{name}-key"))
-        time.sleep(1 if o.quick else 5)
+        time.sleep(1 if o.quick else 15)  # until what the first chunk brought one of them is paid back
         device = lambda m: [m["headway_tenant_device_seconds_total", (("tenant", n),)] for n in ("large", "small")]
         trace, before, begin = Trace(server), device(server.metrics()), time.monotonic()
         with Canary() as canary:
