@@ -213,10 +213,12 @@ static void prints_json_with_the_same_keys_always(void **state)
 {
     (void)state;
     static const char *const KEYS[] = {
-        "path",    "format",  "version",      "bytes",          "architecture", "name",         "file_type",
-        "layers",  "hidden",  "heads",        "kv_heads",       "head_dim",     "feed_forward", "parameters",
-        "context", "experts", "experts_used", "sliding_window", "vocabulary",   "tokenizer",    "chat_template",
-        "tensors", "types",   "memory",       "runs",           "reasons",
+        "path",          "format",       "version",          "bytes",         "architecture",
+        "name",          "file_type",    "layers",           "hidden",        "heads",
+        "kv_heads",      "head_dim",     "feed_forward",     "parameters",    "context",
+        "experts",       "experts_used", "sliding_window",   "vocabulary",    "tokenizer",
+        "chat_template", "synthetic",    "recurrent_layers", "draft_tensors", "vision_tensors",
+        "tensors",       "types",        "memory",           "runs",          "reasons",
     };
     char path[] = "/tmp/headway-inspect-XXXXXX", text[8192];
     write_model(path, false);
@@ -231,6 +233,18 @@ static void prints_json_with_the_same_keys_always(void **state)
     assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "memory"), "kv_bytes_per_token")), 128);
     json_decref(root);
     unlink(path);
+}
+
+static void says_what_is_not_loaded_and_what_a_sequence_takes(void **state)
+{
+    (void)state;
+    char text[8192], *path = "tests/numeric/vectors/hybrid/qwen35moe.gguf";
+    assert_int_equal(run_inspect((char *[]){"inspect", path, NULL}, STDOUT_FILENO, text, sizeof text), 0);
+    assert_non_null(strstr(text, "3 layers of 64"));
+    assert_non_null(strstr(text, "2 of the layers with a recurrent state"));
+    assert_non_null(strstr(text, "multi-token prediction (2 tensors)"));
+    assert_non_null(strstr(text, "256 B per token"));      /* one layer, 2 heads of 32, K and V in f16 */
+    assert_non_null(strstr(text, "11.3 kB per sequence")); /* two layers: 3 x 128 of history, 4 heads of 16 x 16, f32 */
 }
 
 static void prints_one_screen_without_control_bytes(void **state)
@@ -271,6 +285,7 @@ int main(void)
         cmocka_unit_test(names_a_tokenizer_that_is_not_there),
         cmocka_unit_test(says_what_a_file_of_a_vocabulary_only_lacks),
         cmocka_unit_test(prints_json_with_the_same_keys_always),
+        cmocka_unit_test(says_what_is_not_loaded_and_what_a_sequence_takes),
         cmocka_unit_test(prints_one_screen_without_control_bytes),
         cmocka_unit_test(says_in_one_line_why_a_file_is_bad),
     };
