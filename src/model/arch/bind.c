@@ -8,7 +8,7 @@
 #include "model/arch/arch.h"
 #include "tensor/quant.h"
 
-enum { BAND_BYTES = 2 << 20 }; /* of the file that are in memory beside what they became */
+enum { BAND_BYTES = 2 << 20 };                 /* of the file that are in memory beside what they became */
 static const size_t release_bytes = 32u << 20; /* the same where the loader reads the rows */
 
 static void tensor_name(char *out, size_t size, int layer, const char *name)
