@@ -35,6 +35,7 @@ typedef struct {
     tokenizer *tokenizer;
     chat_template *chat_template;
     uint64_t created_unix;
+    sampling_params sampling; /* where a request says nothing */
 } serve;
 
 static status read_file(const char *path, buf *out, error *err)
@@ -110,6 +111,33 @@ static status default_model_path(char *out, size_t size, error *err)
     return OK;
 }
 
+/* What the model's makers advise (general.sampling.*, generation_config.json), for requests that say nothing. */
+static void read_sampling(serve *s, const model_file *file)
+{
+    s->sampling = (sampling_params){.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
+    double top_k = 0;
+    const struct {
+        const char *key;
+        double low, high;
+        float *out;
+    } numbers[] = {{"temp", 0, 2, &s->sampling.temperature},
+                   {"top_p", 0.001, 1, &s->sampling.top_p},
+                   {"min_p", 0, 1, &s->sampling.min_p},
+                   {"penalty_repeat", 0.01, 10, &s->sampling.repetition_penalty}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char key[64];
+        double value;
+        snprintf(key, sizeof key, "general.sampling.%s", numbers[i].key);
+        if (model_file_f64(file, key, &value, NULL) == OK && value >= numbers[i].low && value <= numbers[i].high)
+            *numbers[i].out = (float)value;
+    }
+    if (model_file_f64(file, "general.sampling.top_k", &top_k, NULL) == OK && top_k >= 0 && top_k <= 1e6)
+        s->sampling.top_k = (uint32_t)top_k;
+    if (s->sampling.temperature != 1 || s->sampling.top_p != 1 || s->sampling.top_k)
+        log_info("sampling where a request says nothing: temperature %g, top_p %g, top_k %u, as the model advises",
+                 (double)s->sampling.temperature, (double)s->sampling.top_p, s->sampling.top_k);
+}
+
 static status open_model(serve *s, const model_file *file, error *err)
 {
     model_runner_config config = {.kernels = getenv("HEADWAY_CPU"), .progress.report = show_progress};
@@ -128,6 +156,7 @@ static status open_model(serve *s, const model_file *file, error *err)
         return st;
     if (flag_text(&s->flags, "--kv-memory") && (st = flag_bytes(&s->flags, "--kv-memory", &config.kv_memory, err)))
         return st;
+    read_sampling(s, file);
     model_file_string(file, "tokenizer.chat_template", &own_template, NULL);
     if ((st = load_template(s, own_template, err)))
         return st;
@@ -226,6 +255,7 @@ static status run(serve *s, error *err)
                           .chat_template = s->chat_template,
                           .name = s->name,
                           .created_unix = s->created_unix,
+                          .sampling = s->sampling.top_p > 0 ? &s->sampling : NULL,
                           .context_length = engine_token_limit(s->engine)};
     model.stop_tokens = tokenizer_eog(s->tokenizer, &stops);
     model.stop_token_count = (uint32_t)stops;

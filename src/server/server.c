@@ -150,6 +150,8 @@ static exchange *exchange_create(server *s, connection *c, const route *r)
     x->route = r;
     x->arrived_us = x->sent_us = clock_now_us();
     plan_init(&x->plan);
+    if (s->model.sampling)
+        x->plan.sampling = *s->model.sampling;
     x->next = s->first;
     if (s->first)
         s->first->previous = x;

@@ -341,8 +341,15 @@ static void hf_release_tensor(const model_file *file, const model_tensor *tensor
     if (!source)
         return;
     uint64_t parts = tensor->ne[1] * tensor->ne[2] / source->part_rows;
-    for (uint64_t i = 0; i < parts; i++)
-        hf_release(file, source->parts[i].weight, source->parts[i].rows * source->parts[i].weight_row);
+    for (uint64_t i = 0; i < parts; i++) {
+        const hf_matrix *m = &source->parts[i];
+        uint64_t scale_rows = m->block_rows ? (m->rows + m->block_rows - 1) / m->block_rows : m->rows;
+        hf_release(file, m->weight, m->rows * m->weight_row);
+        if (m->scales)
+            hf_release(file, m->scales, scale_rows * m->scale_row);
+        if (m->biases)
+            hf_release(file, m->biases, m->rows * m->scale_row);
+    }
 }
 
 static void hf_release_all(const model_file *file)
