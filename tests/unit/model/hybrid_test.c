@@ -104,6 +104,76 @@ static void check(const char *name)
     fixture_close(&f);
 }
 
+/* How far a changed model is off, so that the cases above cannot pass by chance. */
+static double off_by(const char *name, void (*change)(model *m))
+{
+    char path[256];
+    fixture f;
+    snprintf(path, sizeof path, HYBRIDS "%s.gguf", name);
+    fixture_open(&f, path, 2, PAGES);
+    reference r = read_reference(name);
+    float *got = malloc((size_t)r.count * r.vocab * sizeof *got);
+    change(f.model);
+    run_tokens(&f, &r, (uint32_t[CHUNKS_MAX]){r.count}, got);
+    double worst = worst_of(&r, got, r.logits);
+    free(got);
+    free_reference(&r);
+    fixture_close(&f);
+    return worst;
+}
+
+static void other_key_heads(model *m)
+{
+    m->config.value_heads_grouped = !m->config.value_heads_grouped;
+}
+
+static void other_normalization(model *m)
+{
+    m->config.experts_normalize = !m->config.experts_normalize;
+}
+
+static void fewer_experts(model *m)
+{
+    m->config.experts_used--;
+}
+
+static void less_rotation(model *m)
+{
+    m->config.rotary -= 2;
+}
+
+static void gate_and_query_swapped(model *m)
+{
+    for (uint32_t i = 0; i < m->config.layers; i++) {
+        weight *q = m->layers[i].q;
+        m->layers[i].q = m->layers[i].q_gate;
+        m->layers[i].q_gate = q;
+    }
+}
+
+static void decay_and_rate_swapped(model *m)
+{
+    for (uint32_t i = 0; i < m->config.layers; i++) {
+        weight *alpha = m->layers[i].alpha;
+        m->layers[i].alpha = m->layers[i].beta;
+        m->layers[i].beta = alpha;
+    }
+}
+
+static void a_changed_model_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(off_by("qwen35moe", other_key_heads) > 1e-2);
+    assert_true(off_by("qwen35_r3", other_key_heads) > 1e-2);
+    assert_true(off_by("qwen3next", other_key_heads) > 1e-2);
+    assert_true(off_by("qwen35moe", other_normalization) > 1e-2);
+    assert_true(off_by("qwen3moe_raw", other_normalization) > 1e-2);
+    assert_true(off_by("qwen3moe", fewer_experts) > 1e-2);
+    assert_true(off_by("qwen35", less_rotation) > 1e-2);
+    assert_true(off_by("qwen3next", gate_and_query_swapped) > 1e-2);
+    assert_true(off_by("qwen3next", decay_and_rate_swapped) > 1e-2);
+}
+
 #define CASE(name)                                                                                                     \
     static void name##_agrees_with_transformers(void **state)                                                          \
     {                                                                                                                  \
@@ -123,6 +193,7 @@ int main(void)
         cmocka_unit_test(qwen3moe_agrees_with_transformers),  cmocka_unit_test(qwen3moe_raw_agrees_with_transformers),
         cmocka_unit_test(qwen3next_agrees_with_transformers), cmocka_unit_test(qwen35moe_agrees_with_transformers),
         cmocka_unit_test(qwen35_agrees_with_transformers),    cmocka_unit_test(qwen35_r3_agrees_with_transformers),
+        cmocka_unit_test(a_changed_model_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,10 +71,36 @@ static void a_timed_step_has_the_same_bits_and_its_time_is_accounted_for(void **
     }
 }
 
+static void experts_and_states_are_accounted_for_too(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, HYBRIDS "qwen35moe.gguf", 2, PAGES);
+    float *plain = run_prompt(&f);
+    op_timer *t;
+    assert_int_equal(op_timer_attach(&t, f.model, NULL), OK);
+    float *timed = run_prompt(&f);
+    const model_config *c = &f.model->config;
+    assert_memory_equal(plain, timed, (size_t)ROWS * c->vocab * sizeof *plain);
+    assert_int_equal(op_timer_cost(t, OP_DELTA).calls, c->state_layers);
+    assert_int_equal(op_timer_cost(t, OP_ATTENTION).calls, c->kv_layers);
+    assert_int_equal(op_timer_cost(t, OP_ROUTE).calls, c->layers);
+    assert_int_equal(op_timer_cost(t, OP_EXPERTS).calls, c->layers);
+    assert_int_equal(op_timer_cost(t, OP_EXPERTS).flops,
+                     6ull * c->layers * ROWS * c->experts_used * c->expert_ffn * c->hidden);
+    assert_int_equal(op_timer_cost(t, OP_DELTA).flops,
+                     8ull * c->state_layers * ROWS * c->value_heads * c->key_dim * c->value_dim);
+    op_timer_detach(t);
+    free(plain);
+    free(timed);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_timed_step_has_the_same_bits_and_its_time_is_accounted_for),
+        cmocka_unit_test(experts_and_states_are_accounted_for_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
