@@ -8,7 +8,7 @@ CHAT_TOKENS = 3000
 LLAMA = """
 import sys, time, xllamacpp as x
 p = x.CommonParams(); p.model.path = sys.argv[1]; p.n_parallel = 4; p.n_ctx = 32768
-p.cpuparams.n_threads = 2; p.port = int(sys.argv[2])
+p.cpuparams.n_threads = 2; p.cpuparams_batch.n_threads = 2; p.port = int(sys.argv[2])
 s = x.Server(p)
 while True: time.sleep(1)
 """
