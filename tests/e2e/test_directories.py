@@ -44,6 +44,7 @@ def test_a_chat_with_a_directory_samples_and_ends_as_its_generation_config_says(
 def test_a_directory_that_lies_gets_one_line(copy, change, words):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | change))
-    done = subprocess.run([HEADWAY, "serve", "--model", copy, "--port", "0"], capture_output=True, text=True, timeout=60)
+    command = [HEADWAY, "serve", "--model", copy, "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode in (1, 2)
     assert words in done.stderr.strip().splitlines()[-1] or words in done.stderr
