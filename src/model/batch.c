@@ -140,9 +140,9 @@ bool batch_advance(const model *m, batch *b)
     }
     if (b->op == MIXER_OP)
         b->kv_bytes += remembered_bytes(m, b, b->layer, b->row, count);
-    uint32_t used = experts_used(m, b);
+    uint32_t used = b->op == EXPERTS_OP ? experts_used(m, b) : 0;
     m->arch->run_op(m, b, b->layer, b->op, b->row, count);
-    if (m->config.experts) {
+    if (b->op == EXPERTS_OP) {
         m->device->ops->wait(m->device);
         b->weight_bytes += model_expert_bytes(m, b->layer) * (experts_used(m, b) - used);
     }
