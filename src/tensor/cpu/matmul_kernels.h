@@ -9,8 +9,8 @@
  *         acc = acc + (float)dot * (scale_w * scale_x)     (fused or not, as the instruction set has it)
  *         acc = acc + min_w * (scale_x * (float)sum q)     (only types with a min)
  *     out = acc;  out = out + bias;  out = out + old       (the last two only when asked for)
- * and for float weights acc = acc + w[k] * x[k], k ascending. So a row's result never depends on its neighbours.
- * Any thread; two threads never share an output or a panel. */
+ * and for float weights acc = acc + w[k] * x[k], k ascending (MXFP8 may be summed per block before its scale). So a
+ * row's result never depends on its neighbours. Any thread; two threads never share an output or a panel. */
 #ifndef HEADWAY_TENSOR_CPU_MATMUL_KERNELS_H
 #define HEADWAY_TENSOR_CPU_MATMUL_KERNELS_H
 
