@@ -154,8 +154,7 @@ int main(int argc, char **argv)
         roof = now > roof ? now : roof;
         t.b->ops->step_begin(t.b);
     }
-    printf("%s, %u threads, %s; read roof %.1f GB/s\n", t.b->kernels, t.b->threads, dtype_get(type)->name,
-           roof * 1e-9);
+    printf("%s, %u threads, %s; read roof %.1f GB/s\n", t.b->kernels, t.b->threads, dtype_get(type)->name, roof * 1e-9);
     static const uint32_t FEW[] = {1, 2, 4, 8, 16, 32};
     for (size_t i = 0; i < sizeof FEW / sizeof FEW[0]; i++)
         bench_experts(&t, FEW[i], RUNS / FEW[i] + 20);
