@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/default_model.h"
 #include "cli/serve_flags.h"
 #include "cli/gguf_vocab.h"
 #include "cli/vocab.h"
@@ -94,21 +95,6 @@ static void show_progress(void *context, const char *what, double fraction)
         last = percent / 25;
         log_info("%s %d%%", what, percent);
     }
-}
-
-static status default_model_path(char *out, size_t size, error *err)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool xdg = cache && cache[0] == '/';
-    snprintf(out, size, "%s%s/headway/models/SmolLM2-135M-Instruct.Q4_1.gguf",
-             xdg    ? cache
-             : home ? home
-                    : "",
-             xdg ? "" : "/.cache");
-    if (access(out, R_OK))
-        return error_set(err, ERR_IO,
-                         "--model is missing, and the default model is not at %s (`make serve` fetches it)", out);
-    return OK;
 }
 
 /* What the model's makers advise (general.sampling.*, generation_config.json), for requests that say nothing. */
@@ -292,8 +278,12 @@ int serve_main(int argc, char **argv)
     if (keeps_at_hangup(&s))
         signal(SIGHUP, SIG_IGN); /* until the server takes it */
     const char *kind = flag_text(&s.flags, "--runner");
-    if ((st = open_server(&s, &err)) == OK)
-        st = strcmp(kind, "model") == 0 ? open_model_file(&s, &err) : open_sim(&s, kind, &err);
+    bool bad_model = false; /* a model that is no good is not a wrong call */
+    if ((st = open_server(&s, &err)) == OK) {
+        bool from_file = strcmp(kind, "model") == 0;
+        st = from_file ? open_model_file(&s, &err) : open_sim(&s, kind, &err);
+        bad_model = st && from_file;
+    }
     if (st == OK)
         st = run(&s, &err);
     engine_destroy(s.engine);
@@ -303,5 +293,5 @@ int serve_main(int argc, char **argv)
     chat_template_destroy(s.chat_template);
     tokenizer_destroy(s.tokenizer);
     tenants_close(s.tenants);
-    return st ? command_fail(&serve_spec, &err, st == ERR_INVALID ? 2 : 1) : 0;
+    return st ? command_fail(&serve_spec, &err, st == ERR_INVALID && !bad_model ? 2 : 1) : 0;
 }

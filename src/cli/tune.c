@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/decimal.h"
 #include "cli/commands.h"
+#include "cli/default_model.h"
 #include "cli/help.h"
 #include "cli/tune_files.h"
 #include "load/tune_sweep.h"
@@ -75,22 +76,6 @@ static void end_progress(void)
 }
 
 /* ---- the machine and its model ---- */
-
-static status default_model_path(char *out, size_t size, error *err)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool xdg = cache && cache[0] == '/';
-    snprintf(out, size, "%s%s/headway/models/SmolLM2-135M-Instruct.Q4_1.gguf",
-             xdg    ? cache
-             : home ? home
-                    : "",
-             xdg ? "" : "/.cache");
-    return access(out, R_OK) ? error_set(err, ERR_IO,
-                                         "--model is missing, and the default model is not at %s (`make model` fetches "
-                                         "it)",
-                                         out)
-                             : OK;
-}
 
 static uint32_t number_of(const tune *t, const char *name)
 {

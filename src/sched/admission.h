@@ -9,16 +9,14 @@
 
 typedef struct { /* published by the engine after each step; the step model's numbers that matter here */
     uint32_t waiting, waiting_max;
-    uint32_t streams, streams_max; /* interactive streams that decode or are about to; slots */
-    uint32_t slots_free;           /* of streams_max, whoever holds the others */
-    uint64_t default_gap_us;
+    uint32_t streams;            /* interactive streams that decode or are about to */
+    uint32_t slots_free;         /* whoever holds the others */
     double backlog_short_us;     /* predicted prefill that comes before a new short prompt */
     double backlog_documents_us; /* and before a new document, with it all included */
     double decode_us;            /* a decode step with all interactive streams and one more, at mean depth */
     double smallest_gap_us;      /* what the box can keep for a single stream */
     double chunk_us, prefill_token_us, prefill_depth_us; /* as in step_model */
     double prefill_share;                                /* part of the device time that prefill gets now, 0 to 1 */
-    double busiest_gap_us; /* the smallest bound among the running interactive streams; 0: none */
     uint32_t document_tokens;
     bool draining, failed;
 } admission_view;

@@ -322,9 +322,7 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view)
     const runner_info *info = &s->runner->info;
     uint32_t streams = scheduler_running(s) - s->lesser_running;
     view->streams = streams;
-    view->streams_max = info->max_sequences;
     view->slots_free = info->max_sequences - scheduler_running(s);
-    view->default_gap_us = s->settings.gap_us;
     view->backlog_short_us = s->lane_backlog_us[LANE_SHORT];
     view->backlog_documents_us = 0;
     for (int l = 0; l < LANES; l++)
@@ -336,6 +334,5 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view)
     view->prefill_token_us = s->model.prefill[TERM_TOKEN];
     view->prefill_depth_us = s->model.prefill[TERM_DEPTH];
     view->prefill_share = s->had_streams ? 1 - s->settings.chat_share : 1;
-    view->busiest_gap_us = (double)s->least_gap_us;
     view->document_tokens = s->document_tokens;
 }

@@ -41,3 +41,16 @@ def test_an_unknown_command_is_named():
 
 def test_the_version_is_printed():
     assert re.fullmatch(r"headway \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+@pytest.mark.parametrize("kind", ["empty", "noise", "folder", "absent"])
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["inspect"]])
+def test_a_bad_model_is_named_and_is_no_wrong_call(command, kind, tmp_path):
+    path = tmp_path / "model.gguf"
+    if kind == "folder":
+        path.mkdir()
+    elif kind != "absent":
+        path.write_bytes(b"" if kind == "empty" else os.urandom(1000))
+    done = run(*command, *(["--model"] if command[0] == "serve" else []), str(path))
+    assert done.returncode == 1 and done.stdout == ""
+    assert str(path) in done.stderr and len(done.stderr.splitlines()) <= 2

@@ -8,8 +8,6 @@
 #include <cmocka.h>
 
 static const admission_view idle = {.waiting_max = 10,
-                                    .streams_max = 16,
-                                    .default_gap_us = 50000,
                                     .decode_us = 4000,
                                     .smallest_gap_us = 8000,
                                     .chunk_us = 2000,
