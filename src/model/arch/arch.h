@@ -74,9 +74,10 @@ status bind_experts(model *m, const model_file *file, uint32_t layer, error *err
 void run_router(const model *m, batch *b, uint32_t layer, uint32_t row_start, uint32_t row_count);
 void run_experts(const model *m, batch *b, uint32_t layer, uint32_t row_start, uint32_t row_count);
 uint64_t experts_weight_bytes(const model *m, uint32_t layer);
-/* Numbers of the layers with a state; one of them, or an attention layer whose q rows hold a gate too. */
+/* Numbers of the layers with a state. */
 status configure_delta(model *m, const model_file *file, error *err);
-status bind_hybrid_mixer(model *m, const model_file *file, uint32_t layer, error *err);
+/* A layer with a state, or an attention layer whose q rows hold a gate too; then its FFN, dense or with experts. */
+status bind_hybrid_layer(model *m, const model_file *file, uint32_t layer, error *err);
 void run_delta(const model *m, batch *b, uint32_t layer, uint32_t row_start, uint32_t row_count);
 uint64_t delta_weight_bytes(const model *m, uint32_t layer);
 /* Op 0 is attention or the delta rule, op 1 router and shared expert or the FFN, op 2 the routed experts if any. */

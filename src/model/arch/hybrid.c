@@ -109,10 +109,19 @@ static status bind_gated_attention(model *m, const model_file *file, uint32_t la
     return bind_matrices(m, file, layer, matrices, sizeof matrices / sizeof *matrices, err);
 }
 
-status bind_hybrid_mixer(model *m, const model_file *file, uint32_t layer, error *err)
+static status bind_mixer(model *m, const model_file *file, uint32_t layer, error *err)
 {
     return has_tensor(file, layer, "ssm_a") ? bind_delta(m, file, layer, err)
                                             : bind_gated_attention(m, file, layer, err);
+}
+
+status bind_hybrid_layer(model *m, const model_file *file, uint32_t layer, error *err)
+{
+    status st = bind_mixer(m, file, layer, err);
+    if (st || (st = bind_vector(m, file, (int)layer, "post_attention_norm.weight", m->config.hidden, 0,
+                                &m->layers[layer].ffn_norm, err)))
+        return st;
+    return bind_experts(m, file, layer, err);
 }
 
 void run_delta(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
