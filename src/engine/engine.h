@@ -5,6 +5,8 @@
 #define HEADWAY_ENGINE_ENGINE_H
 
 #include "engine/trace.h"
+#include "kv/tiering.h"
+#include "sched/cache_report.h"
 #include "sched/admission.h"
 #include "sched/runner.h"
 #include "sched/settings.h"
@@ -12,9 +14,18 @@
 typedef struct engine engine;
 
 typedef struct {
+    bool off;               /* prefixes are not kept at all */
+    uint64_t idle_bytes;    /* of the page pool, that may hold prefixes nobody uses; 0: all of it */
+    uint64_t ttl_us;        /* of a prefix that is not used; 0: none */
+    tier *tiers[TIERS_MAX]; /* beyond memory, in the order they are asked; the engine owns them from engine_create on */
+    uint32_t tier_count;
+} cache_config;
+
+typedef struct {
     const char *policy;          /* see policy_names(); NULL: "cadence" */
     schedule_settings schedule;  /* a zero is the default */
     const tenant_table *tenants; /* copied; NULL: the default tenant alone */
+    cache_config cache;
     bool unseeded;               /* start without measuring steps: the model learns from what comes */
     uint32_t max_queued;         /* requests waiting at most; submit answers ERR_BUSY above; default 1024 */
     hw_clock *clock;             /* NULL: the real one */
@@ -30,6 +41,7 @@ typedef struct {
     void *context;                              /* request.context */
     sampled_token token;                        /* EVENT_TOKEN; top arrays filled only when asked for */
     uint32_t prompt_done, prompt_total, cached; /* EVENT_PROGRESS and FINISHED: tokens */
+    cache_lookup lookup;                        /* FINISHED: what the prefix cache had for it, and why no more */
     finish_reason reason;                       /* EVENT_FINISHED */
     int32_t stop_token;   /* EVENT_FINISHED with FINISH_STOP: which; -1 else. It is not delivered as EVENT_TOKEN. */
     uint32_t generated;   /* the stop token is not counted */
@@ -97,7 +109,10 @@ void engine_read_tenants(engine *e, tenant_counts *out, uint32_t count); /* any 
  * limits count. A refusal is counted for its tenant. engine_submit does not ask again, but holds the queue's limit. */
 admission_answer engine_admit(engine *e, const admission_ask *ask);
 size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, size_t max, uint64_t *lost);
-step_model engine_step_model(engine *e);                  /* any thread: a copy of the newest */
+step_model engine_step_model(engine *e);              /* any thread: a copy of the newest */
+void engine_read_cache(engine *e, cache_report *out); /* any thread: as of some 100 ms ago at most */
+/* Any thread; waits. Forgets every cached prefix of a tenant, or of all (tenant < 0), in memory and in the tiers. */
+status engine_forget(engine *e, int tenant, error *err);
 void engine_describe(engine *e, char *text, size_t size); /* one line: policy, bound, documents, and why */
 const runner_info *engine_runner_info(const engine *e);
 uint32_t engine_token_limit(const engine *e); /* prompt_count + max_tokens of one request at most (context and pool) */

@@ -9,8 +9,9 @@
 
 struct page_pool {
     uint32_t *holders;   /* (total): 0 means free */
+    uint8_t *kept;       /* (total): the prefix cache holds one share */
     page_id *free_pages; /* (total): a stack of free_count ids */
-    uint32_t total, free_count;
+    uint32_t total, free_count, idle;
     uint64_t acquired, released;
 };
 
@@ -36,9 +37,10 @@ status page_pool_create(page_pool **out, const page_pool_config *config, error *
     page_pool *pool = calloc(1, sizeof *pool);
     if (pool) {
         pool->holders = calloc(config->page_count, sizeof *pool->holders);
+        pool->kept = calloc(config->page_count, sizeof *pool->kept);
         pool->free_pages = calloc(config->page_count, sizeof *pool->free_pages);
     }
-    if (!pool || !pool->holders || !pool->free_pages) {
+    if (!pool || !pool->holders || !pool->kept || !pool->free_pages) {
         page_pool_destroy(pool);
         return error_set(err, ERR_MEMORY, "page pool: no memory for the tables of %u pages", config->page_count);
     }
@@ -53,6 +55,7 @@ void page_pool_destroy(page_pool *pool)
     if (!pool)
         return;
     free(pool->holders);
+    free(pool->kept);
     free(pool->free_pages);
     free(pool);
 }
@@ -72,17 +75,29 @@ bool page_pool_acquire(page_pool *pool, page_id *out)
 void page_pool_share(page_pool *pool, page_id page)
 {
     assert(page < pool->total && pool->holders[page] > 0 && pool->holders[page] < UINT32_MAX);
+    pool->idle -= pool->kept[page] && pool->holders[page] == 1;
     pool->holders[page]++;
 }
 
 void page_pool_release(page_pool *pool, page_id page)
 {
     assert(page < pool->total && pool->holders[page] > 0);
-    if (--pool->holders[page] > 0)
+    if (--pool->holders[page] > 0) {
+        pool->idle += pool->kept[page] && pool->holders[page] == 1;
         return;
+    }
+    assert(!pool->kept[page]);
     assert(pool->free_count < pool->total);
     pool->free_pages[pool->free_count++] = page;
     pool->released++;
+}
+
+void page_pool_keep(page_pool *pool, page_id page, bool kept)
+{
+    assert(page < pool->total && pool->holders[page] > 0 && pool->kept[page] != kept);
+    pool->kept[page] = kept;
+    if (pool->holders[page] == 1)
+        pool->idle += kept ? 1 : UINT32_MAX;
 }
 
 uint32_t page_pool_holders(const page_pool *pool, page_id page)
@@ -93,5 +108,5 @@ uint32_t page_pool_holders(const page_pool *pool, page_id page)
 
 page_pool_counts page_pool_read_counts(const page_pool *pool)
 {
-    return (page_pool_counts){pool->total, pool->free_count, pool->acquired, pool->released};
+    return (page_pool_counts){pool->total, pool->free_count, pool->idle, pool->acquired, pool->released};
 }

@@ -20,6 +20,7 @@ typedef struct {
 
 typedef struct {
     uint32_t total, free;
+    uint32_t idle;               /* kept pages with no other holder */
     uint64_t acquired, released; /* pages lent and given back so far; acquired - released == total - free */
 } page_pool_counts;
 
@@ -30,6 +31,9 @@ bool page_pool_acquire(page_pool *pool, page_id *out); /* count 1; false: none i
 void page_pool_share(page_pool *pool, page_id page);   /* one more holder of a page in use */
 void page_pool_release(page_pool *pool,
                        page_id page); /* one holder less; the last one frees it; asserts on a free page */
+
+/* The prefix cache's own mark on a page that it holds a share of: a kept page with one holder is idle. */
+void page_pool_keep(page_pool *pool, page_id page, bool kept); /* asserts that it changes */
 
 uint32_t page_pool_holders(const page_pool *pool, page_id page);
 page_pool_counts page_pool_read_counts(const page_pool *pool);

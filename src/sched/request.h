@@ -42,6 +42,10 @@ typedef struct {
     uint32_t tenant;         /* index in the tenant table */
     uint64_t gap_us;         /* bound between two tokens of an interactive stream; 0: its tenant's, else the server's */
     uint64_t first_token_us; /* bound on the time to first token; 0: its tenant's, else none */
+    uint32_t shared_tokens;  /* leading tokens that other requests probably share (system prompt, tools); 0: unknown */
+    uint64_t cache_salt;     /* requests with other salts share no prefix; 0: none */
+    bool no_cache;           /* neither reads nor leaves anything in the prefix cache */
+    bool keep;               /* the client says that it will come back to this prefix (a conversation) */
     bool want_progress;      /* PROGRESS events while prefilling */
     void *context;           /* the submitter's; returned in events */
 } request;

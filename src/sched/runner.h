@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "kv/page_mover.h"
 #include "sched/step_plan.h"
 
 typedef struct runner runner;
@@ -18,6 +19,7 @@ typedef struct {
     uint32_t page_tokens;
     uint32_t page_count;              /* of the pool */
     uint64_t page_bytes, state_bytes; /* per page; recurrent state per sequence (0 for dense models) */
+    uint32_t state_pages;             /* pages that hold one such state */
     uint32_t max_sequences, max_rows, max_chunk_tokens, max_open_chunks;
     uint64_t weight_bytes; /* read by one decode step */
     double read_roof;      /* bytes/s measured, 0: unknown */
@@ -47,11 +49,15 @@ typedef struct {
      * while a chunk of the slot is unfinished. Both NULL when state_bytes is 0. */
     status (*state_read)(runner *self, uint32_t seq, void *dst);
     status (*state_write)(runner *self, uint32_t seq, const void *src);
+    /* The same into and out of info.state_pages pages of the pool. */
+    status (*state_save)(runner *self, uint32_t seq, const page_id *pages);
+    status (*state_load)(runner *self, uint32_t seq, const page_id *pages);
 } runner_ops;
 
 struct runner {
     const runner_ops *ops;
     runner_info info;
+    page_mover *mover; /* NULL: its pages stay where they are */
 };
 
 #endif

@@ -14,6 +14,13 @@ typedef struct {           /* one token of one stream through all layers; the ne
     int32_t token;         /* the input token */
 } decode_row;
 
+typedef struct { /* the recurrent state as it is after tokens [0, position) of the sequence, into pages of the pool */
+    uint32_t position;
+    const uint32_t *pages; /* runner_info.state_pages */
+} state_capture;
+
+enum { CAPTURES_MAX = 4 }; /* of one chunk */
+
 typedef struct { /* a run of prompt tokens; the cursor inside it is the runner's */
     uint32_t seq;
     const uint32_t *pages; /* covers position + token_count - 1 */
@@ -22,6 +29,12 @@ typedef struct { /* a run of prompt tokens; the cursor inside it is the runner's
     uint32_t token_count; /* <= runner_info.max_chunk_tokens */
     bool sample;          /* last chunk of the prompt: sample the first token after its last row */
     uint32_t chunk_slot;  /* < runner_info.max_open_chunks: where the unfinished chunk's activations live */
+    /* Taken on the way, ascending, each in (position, position + token_count]; whole when the chunk is done. */
+    const state_capture *captures;
+    uint32_t capture_count; /* <= CAPTURES_MAX; 0 where no state is kept */
+    /* KV of the tokens before the chunk is still coming: parts [0, *parts_ready) of its pages (kv/page_mover.h) are in
+     * place. NULL: all of it is. */
+    const _Atomic uint32_t *parts_ready;
 } prefill_chunk;
 
 typedef struct {
@@ -46,6 +59,7 @@ typedef struct {
         *tokens; /* capacity max_rows + 1, given by the engine: rows in order, then the chunk's (if sample and done) */
     uint32_t token_count;
     bool chunk_done;
+    bool stalled;      /* the chunk needs a part of the KV that has not come: parts_ready has to grow first */
     double chunk_part; /* how much of the chunk's work is done now, 0 to 1; 1 with chunk_done */
     uint64_t bytes;    /* useful bytes touched: weights + KV + state, exact */
     uint64_t weight_bytes, kv_bytes;

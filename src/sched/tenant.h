@@ -17,7 +17,9 @@ typedef struct {
     uint64_t tokens_max;     /* prompt + max_tokens of all its requests in the engine. 0: no limit of its own */
     uint64_t gap_us;         /* bound between two tokens of its interactive streams. 0: the server's */
     uint64_t first_token_us; /* bound on the time to first token. 0: none */
-    bool removed;            /* by a reload: takes no new requests, its index is kept */
+    char share_prefix[TENANT_NAME_MAX]; /* tenants of one group share cached prefixes; "": its own only */
+    uint64_t cache_floor;               /* bytes of its cached prefixes that no other tenant's may push out */
+    bool removed;                       /* by a reload: takes no new requests, its index is kept */
 } tenant;
 
 typedef struct {

@@ -150,9 +150,15 @@ typedef struct {
     uint32_t layers, slots, key_heads, value_heads, key_dim, value_dim, taps;
 } state_config;
 
+/* How keys and values are stored. q8, q4: codes with one scale per token, head and up to KV_SCALE_CHANNELS channels,
+ * keys and values apart. */
+typedef enum { KV_F16, KV_BF16, KV_Q8, KV_Q4, KV_TYPES } kv_type;
+enum { KV_SCALE_CHANNELS = 64 };
+
 typedef struct {
     uint32_t layers, kv_heads, head_dim, page_count; /* pages of KV_PAGE_TOKENS tokens */
     bool exact; /* attention in f32 even where the device has a faster form: for models whose weights are floats */
+    kv_type type;
 } kv_cache_config;
 
 typedef struct {

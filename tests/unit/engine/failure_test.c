@@ -56,7 +56,7 @@ static door *open_with_door(fixture *f, engine_config config)
     engine_destroy(f->engine);
     door *d = calloc(1, sizeof *d);
     d->inner = f->runner;
-    d->base = (runner){&door_ops, f->runner->info};
+    d->base = (runner){.ops = &door_ops, .info = f->runner->info, .mover = f->runner->mover};
     f->runner = &d->base;
     config.clock = &f->clock.base;
     config.wake = fixture_wake;
