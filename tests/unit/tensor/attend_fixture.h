@@ -52,7 +52,7 @@ static inline bool fixture_open(fixture *f, const char *kernels, uint32_t thread
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
-    kv_cache_config config = {s.layers, s.kv_heads, s.dim, page_count, false};
+    kv_cache_config config = {s.layers, s.kv_heads, s.dim, page_count, false, KV_F16};
     if (cpu_kv_create(&f->cpu.base, &config, &f->cache, &err)) {
         fprintf(stderr, "%s\n", err.text);
         abort();

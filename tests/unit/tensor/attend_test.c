@@ -263,11 +263,11 @@ static void a_bad_head_dimension_is_refused_with_words(void **unused)
     fixture f;
     error err = {0};
     kv_cache *cache = NULL;
-    kv_cache_config config = {1, 1, 20, 1, false};
+    kv_cache_config config = {1, 1, 20, 1, false, KV_F16};
     assert_true(fixture_open(&f, "generic", 1, (shape){1, 1, 16, 1, 0, 0}, 1));
     assert_int_equal(cpu_kv_create(&f.cpu.base, &config, &cache, &err), ERR_UNSUPPORTED);
     assert_non_null(strstr(err.text, "20"));
-    config = (kv_cache_config){60000, 60000, 512, UINT32_MAX, false};
+    config = (kv_cache_config){60000, 60000, 512, UINT32_MAX, false, KV_F16};
     assert_int_not_equal(cpu_kv_create(&f.cpu.base, &config, &cache, &err), OK);
     fixture_close(&f);
 }
