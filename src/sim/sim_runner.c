@@ -1,32 +1,12 @@
-/* sim/sim_runner.c: the KV of the pretended model is one hash per token: of the token and of the hash before it. */
+/* sim/sim_runner.c: steps that take the time they are said to, and what is said. */
 #include "sim/sim_runner.h"
 
 #include "sim/byte_vocab.h"
+#include "sim/sim_sequence.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct {
-    bool open;
-    sequence_start start;
-    uint32_t kv_count;
-    bool chunk_open;
-    prefill_chunk chunk;
-    uint32_t chunk_done; /* tokens of `chunk` that are in the pages */
-} sim_sequence;
-
-typedef struct {
-    runner base; /* first */
-    sim_config config;
-    sim_voice voice;
-    sim_sequence *sequences; /* (max_sequences) */
-    uint64_t *kv;            /* (page_count, page_tokens) */
-    uint64_t *word_seeds;    /* (max_sequences): of the made-up words */
-    _Atomic bool yield;
-    char name[64];
-} sim_runner;
 
 /* ---- made-up words ---- */
 
@@ -34,13 +14,6 @@ static const char *const words[] = {"stone", "river", "cloud", "light", "grain",
                                     "green", "clock", "table", "early", "house", "quiet", "seven", "field",
                                     "plain", "train", "tower", "water", "glass", "month", "north", "bread",
                                     "round", "small", "chair", "white", "storm", "horse", "sound", "first"};
-
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-    uint64_t z = (a ^ (b + 0x9E3779B97F4A7C15u)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
 
 static void words_open(void *self, uint32_t seq, const sequence_start *start)
 {
@@ -55,21 +28,35 @@ static int32_t words_token(void *self, uint32_t seq, uint32_t index, uint64_t st
     uint32_t letter = index % SIM_WORD;
     if (letter == SIM_WORD - 1)
         return ' ';
-    return words[mix(state, s->word_seeds[seq]) % (sizeof words / sizeof words[0])][letter];
+    return words[sim_mix(state, s->word_seeds[seq]) % (sizeof words / sizeof words[0])][letter];
 }
 
-/* ---- KV ---- */
+/* ---- what is said ---- */
 
-static uint64_t *kv_at(sim_runner *s, const uint32_t *pages, uint32_t position)
+static void note_fault(sim_sequence *sequence, uint64_t fault)
 {
-    uint32_t page_tokens = s->config.page_tokens;
-    return &s->kv[(size_t)pages[position / page_tokens] * page_tokens + position % page_tokens];
+    if (fault && !sequence->fault)
+        sequence->fault = fault;
 }
 
-static void write_kv(sim_runner *s, const uint32_t *pages, uint32_t position, int32_t token)
+/* Where a page begins, is it the one that follows the page before? */
+static void look_at_borders(const sim_runner *s, sim_sequence *sequence, const uint32_t *pages, uint32_t kv_count)
 {
-    uint64_t before = position > 0 ? *kv_at(s, pages, position - 1) : 0;
-    *kv_at(s, pages, position) = mix(before, (uint64_t)token);
+    for (uint32_t at = 0; at < kv_count; at += s->config.page_tokens)
+        for (uint32_t part = 0; part < s->config.parts; part++)
+            note_fault(sequence, sim_kv_fault(&s->pages, pages, at, part, sequence->start.tokens[at]));
+}
+
+/* A hash of all tokens before the word that token number `index` of the reply is in, as pages and state have them. */
+static uint64_t said_before(const sim_runner *s, sim_sequence *sequence, const uint32_t *pages, uint32_t kv_count)
+{
+    uint32_t letter = (kv_count - sequence->start.prompt_count) % SIM_WORD;
+    if (letter == 0)
+        look_at_borders(s, sequence, pages, kv_count);
+    uint64_t hash = sim_kv_read(&s->pages, pages, kv_count - letter - 1);
+    if (s->pages.state_pages)
+        hash = sim_mix(hash, sequence->state.recent[letter]);
+    return sequence->fault ? sim_mix(hash, sequence->fault) : hash;
 }
 
 static void sample(sim_runner *s, uint32_t seq, const uint32_t *pages, uint32_t kv_count, sampled_token *out)
@@ -79,9 +66,8 @@ static void sample(sim_runner *s, uint32_t seq, const uint32_t *pages, uint32_t 
         *out = (sampled_token){.seq = seq};
         return;
     }
-    uint32_t index = kv_count - start->prompt_count;
-    uint32_t word_start = start->prompt_count + index / SIM_WORD * SIM_WORD;
-    out->token = s->voice.token(s->voice.self, seq, index, *kv_at(s, pages, word_start - 1));
+    uint64_t before = said_before(s, &s->sequences[seq], pages, kv_count);
+    out->token = s->voice.token(s->voice.self, seq, kv_count - start->prompt_count, before);
     out->seq = seq;
     out->logprob = 0;
     out->top_count = 0;
@@ -95,112 +81,132 @@ static void sample(sim_runner *s, uint32_t seq, const uint32_t *pages, uint32_t 
     }
 }
 
-/* ---- the contract ---- */
-
-static status check_span(const sim_runner *s, const uint32_t *pages, uint32_t first, uint32_t count, error *err)
-{
-    if ((uint64_t)first + count > s->config.context_length)
-        return error_set(err, ERR_INVALID, "plan: positions %u to %u, the context is %u", first, first + count,
-                         s->config.context_length);
-    for (uint32_t i = 0; i <= (first + count - 1) / s->config.page_tokens; i++)
-        if (pages[i] >= s->config.page_count)
-            return error_set(err, ERR_INVALID, "plan: page %u of %u", pages[i], s->config.page_count);
-    return OK;
-}
-
-static status check_row(sim_runner *s, const decode_row *row, error *err)
-{
-    if (row->seq >= s->config.max_sequences || !s->sequences[row->seq].open)
-        return error_set(err, ERR_INVALID, "plan: decode row of sequence %u, which is not open", row->seq);
-    const sim_sequence *sequence = &s->sequences[row->seq];
-    bool in_place = row->position == sequence->kv_count && row->position >= sequence->start.prompt_count;
-    if (!in_place && !sequence->start.measuring)
-        return error_set(err, ERR_INVALID, "plan: decode row at %u, sequence %u holds %u tokens", row->position,
-                         row->seq, sequence->kv_count);
-    return check_span(s, row->pages, row->position, 1, err);
-}
-
-static bool same_chunk(const prefill_chunk *a, const prefill_chunk *b)
-{
-    return a->seq == b->seq && a->pages == b->pages && a->position == b->position && a->tokens == b->tokens &&
-           a->token_count == b->token_count && a->sample == b->sample && a->chunk_slot == b->chunk_slot;
-}
-
-static status check_chunk(sim_runner *s, const prefill_chunk *chunk, error *err)
-{
-    if (chunk->seq >= s->config.max_sequences || !s->sequences[chunk->seq].open)
-        return error_set(err, ERR_INVALID, "plan: chunk of sequence %u, which is not open", chunk->seq);
-    const sim_sequence *sequence = &s->sequences[chunk->seq];
-    if (sequence->chunk_open)
-        return same_chunk(chunk, &sequence->chunk)
-                   ? OK
-                   : error_set(err, ERR_INVALID, "plan: the chunk of sequence %u changed while it was open",
-                               chunk->seq);
-    if ((chunk->position != sequence->kv_count && !sequence->start.measuring) || chunk->token_count == 0 ||
-        chunk->token_count > s->config.max_chunk_tokens || chunk->chunk_slot >= s->base.info.max_open_chunks)
-        return error_set(err, ERR_INVALID, "plan: chunk of %u tokens at %u in slot %u, sequence %u holds %u tokens",
-                         chunk->token_count, chunk->position, chunk->chunk_slot, chunk->seq, sequence->kv_count);
-    return check_span(s, chunk->pages, chunk->position, chunk->token_count, err);
-}
-
-static status check_plan(sim_runner *s, const step_plan *plan, error *err)
-{
-    if (plan->row_count > s->config.max_rows)
-        return error_set(err, ERR_INVALID, "plan: %u rows, at most %u", plan->row_count, s->config.max_rows);
-    for (uint32_t i = 0; i < plan->row_count; i++) {
-        status st = check_row(s, &plan->rows[i], err);
-        if (st)
-            return st;
-    }
-    bool wants_chunk = plan->kind == STEP_PREFILL || plan->kind == STEP_FUSED;
-    return wants_chunk ? check_chunk(s, &plan->chunk, err) : OK;
-}
-
 /* ---- steps ---- */
+
+static void write_token(sim_runner *s, const uint32_t *pages, uint32_t position, int32_t token)
+{
+    for (uint32_t part = 0; part < s->config.parts; part++)
+        sim_kv_write(&s->pages, pages, position, part, token);
+}
 
 static void decode(sim_runner *s, const step_plan *plan, step_result *result)
 {
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const decode_row *row = &plan->rows[i];
-        write_kv(s, row->pages, row->position, row->token);
-        s->sequences[row->seq].kv_count++;
+        sim_sequence *sequence = &s->sequences[row->seq];
+        write_token(s, row->pages, row->position, row->token);
+        sim_state_advance(&sequence->state, row->token);
+        sequence->begun = true;
+        sequence->kv_count++;
         sample(s, row->seq, row->pages, row->position + 1, &result->tokens[result->token_count++]);
-        result->kv_bytes += (row->position + 1) * s->config.kv_token_bytes;
+        result->kv_bytes += (row->position + 1) * s->config.kv_token_bytes + 2 * s->config.state_bytes;
     }
 }
 
-static uint64_t prefill_us(const sim_runner *s, uint32_t token_count)
+static uint64_t prefill_us(const sim_runner *s, double token_count)
 {
-    return (uint64_t)((double)token_count * 1e6 / s->config.prefill_tokens_per_s);
+    return (uint64_t)(token_count * 1e6 / s->config.prefill_tokens_per_s);
 }
 
-/* One block at least, then on to the end, the deadline or a yield. `steady`: a fused step does not stop. */
-static void prefill(sim_runner *s, const step_plan *plan, step_result *result, hw_clock *clock, bool steady)
+/* Tokens before the chunk that this sequence did not compute: is each of them what it should be, in this part? */
+static void look_at_restored(const sim_runner *s, sim_sequence *sequence, uint32_t parts)
 {
-    const prefill_chunk *chunk = &plan->chunk;
-    sim_sequence *sequence = &s->sequences[chunk->seq];
-    if (!sequence->chunk_open)
-        sequence->chunk_done = 0;
-    sequence->chunk_open = true;
-    sequence->chunk = *chunk;
-    uint32_t run_from = sequence->chunk_done;
-    uint64_t due_us = clock->now_us(clock);
-    do {
-        uint32_t left = chunk->token_count - sequence->chunk_done;
-        uint32_t count = left < s->config.block_tokens ? left : s->config.block_tokens;
-        for (uint32_t i = sequence->chunk_done; i < sequence->chunk_done + count; i++)
-            write_kv(s, chunk->pages, chunk->position + i, chunk->tokens[i]);
-        sequence->chunk_done += count;
-        due_us += prefill_us(s, sequence->chunk_done) - prefill_us(s, sequence->chunk_done - count);
+    const prefill_chunk *chunk = &sequence->chunk;
+    for (; sequence->parts_looked < parts; sequence->parts_looked++)
+        for (uint32_t at = 0; at < chunk->position && !sequence->start.measuring; at++)
+            note_fault(sequence,
+                       sim_kv_fault(&s->pages, chunk->pages, at, sequence->parts_looked, sequence->start.tokens[at]));
+}
+
+static void state_token(sim_runner *s, sim_sequence *sequence, uint32_t index)
+{
+    const prefill_chunk *chunk = &sequence->chunk;
+    sim_state_advance(&sequence->state, chunk->tokens[index]);
+    for (uint32_t i = 0; i < chunk->capture_count; i++)
+        if (chunk->captures[i].position == chunk->position + index + 1)
+            sim_state_store(&s->pages, &sequence->state, chunk->captures[i].pages);
+}
+
+/* The next `count` units of the chunk, all in one part. */
+static void run_units(sim_runner *s, sim_sequence *sequence, uint32_t count)
+{
+    const prefill_chunk *chunk = &sequence->chunk;
+    uint32_t part = sequence->by_part ? (uint32_t)(sequence->chunk_done / chunk->token_count) : 0;
+    uint32_t first = (uint32_t)(sequence->chunk_done % chunk->token_count);
+    look_at_restored(s, sequence, sequence->by_part ? part + 1 : s->config.parts);
+    for (uint32_t i = first; i < first + count; i++) {
+        if (sequence->by_part)
+            sim_kv_write(&s->pages, chunk->pages, chunk->position + i, part, chunk->tokens[i]);
+        else
+            write_token(s, chunk->pages, chunk->position + i, chunk->tokens[i]);
+        if (!sequence->by_part || part + 1 == s->config.parts)
+            state_token(s, sequence, i);
+    }
+    sequence->chunk_done += count;
+}
+
+static void begin_chunk(const sim_runner *s, sim_sequence *sequence, const prefill_chunk *chunk, bool steady)
+{
+    sequence->chunk_done = 0;
+    sequence->by_part = chunk->parts_ready && !steady;
+    sequence->captures_hash = sim_captures_hash(s, chunk);
+    sequence->chunk_open = sequence->begun = true;
+    if (chunk->position == 0) {
+        sequence->parts_looked = s->config.parts;
+        sequence->state = (sim_state){0};
+    }
+}
+
+static uint32_t parts_ready(const sim_runner *s, const prefill_chunk *chunk)
+{
+    return chunk->parts_ready ? atomic_load_explicit(chunk->parts_ready, memory_order_acquire) : s->config.parts;
+}
+
+/* One block at least, then on to the end, the deadline, a yield or a part that has not come. */
+static void run_chunk(sim_runner *s, sim_sequence *sequence, const step_plan *plan, step_result *result,
+                      hw_clock *clock)
+{
+    const prefill_chunk *chunk = &sequence->chunk;
+    uint32_t per_token = sequence->by_part ? s->config.parts : 1;
+    uint64_t due_us = clock->now_us(clock), all = (uint64_t)chunk->token_count * per_token;
+    while (sequence->chunk_done < all) {
+        uint64_t done = sequence->chunk_done;
+        if (sequence->by_part && done / chunk->token_count >= parts_ready(s, chunk)) {
+            result->stalled = true;
+            return;
+        }
+        uint32_t left = (uint32_t)(chunk->token_count - done % chunk->token_count);
+        run_units(s, sequence, left < s->config.block_tokens ? left : s->config.block_tokens);
+        due_us += prefill_us(s, (double)sequence->chunk_done / per_token) - prefill_us(s, (double)done / per_token);
         uint64_t now_us = clock->now_us(clock);
         if (due_us > now_us)
             clock->sleep_us(clock, due_us - now_us);
+        bool steady = plan->kind == STEP_FUSED;
         if (!steady && (atomic_load(&s->yield) || (plan->deadline_us && due_us >= plan->deadline_us)))
-            break;
-    } while (sequence->chunk_done < chunk->token_count);
-    result->kv_bytes += (sequence->chunk_done - run_from) * s->config.kv_token_bytes;
-    result->chunk_part = (double)sequence->chunk_done / chunk->token_count;
-    if (sequence->chunk_done < chunk->token_count)
+            return;
+    }
+}
+
+/* A fused step does not stop: a chunk whose KV has not come is left out of it. */
+static void prefill(sim_runner *s, const step_plan *plan, step_result *result, hw_clock *clock)
+{
+    const prefill_chunk *chunk = &plan->chunk;
+    sim_sequence *sequence = &s->sequences[chunk->seq];
+    bool steady = plan->kind == STEP_FUSED;
+    if (steady && parts_ready(s, chunk) < s->config.parts) {
+        result->stalled = true;
+        return;
+    }
+    sequence->chunk = *chunk;
+    if (!sequence->chunk_open)
+        begin_chunk(s, sequence, chunk, steady);
+    uint64_t run_from = sequence->chunk_done, all = chunk->token_count;
+    all *= sequence->by_part ? s->config.parts : 1;
+    run_chunk(s, sequence, plan, result, clock);
+    double part = (double)(sequence->chunk_done - run_from) / (double)all;
+    result->kv_bytes += (uint64_t)(part * chunk->token_count * (double)s->config.kv_token_bytes);
+    result->chunk_part = (double)sequence->chunk_done / (double)all;
+    if (sequence->chunk_done < all)
         return;
     sequence->chunk_open = false;
     sequence->kv_count = chunk->position + chunk->token_count;
@@ -212,12 +218,12 @@ static void prefill(sim_runner *s, const step_plan *plan, step_result *result, h
 static status sim_run(runner *self, const step_plan *plan, step_result *result, hw_clock *clock, error *err)
 {
     sim_runner *s = (sim_runner *)self;
-    status st = check_plan(s, plan, err);
+    status st = sim_check_plan(s, plan, err);
     if (st)
         return st;
     atomic_store(&s->yield, false);
     result->token_count = 0;
-    result->chunk_done = false;
+    result->chunk_done = result->stalled = false;
     result->chunk_part = 0;
     result->kv_bytes = 0;
     if (plan->row_count > 0) {
@@ -225,7 +231,7 @@ static status sim_run(runner *self, const step_plan *plan, step_result *result, 
         clock->sleep_us(clock, s->config.decode_base_us + plan->row_count * s->config.decode_row_us);
     }
     if (plan->kind == STEP_PREFILL || plan->kind == STEP_FUSED)
-        prefill(s, plan, result, clock, plan->kind == STEP_FUSED);
+        prefill(s, plan, result, clock);
     result->weight_bytes = s->config.weight_bytes;
     result->bytes = result->weight_bytes + result->kv_bytes;
     return OK;
@@ -249,6 +255,39 @@ static void sim_sequence_close(runner *self, uint32_t seq)
     ((sim_runner *)self)->sequences[seq].open = false;
 }
 
+static status check_state_pages(const sim_runner *s, uint32_t seq, const page_id *pages)
+{
+    if (seq >= s->config.max_sequences || !s->sequences[seq].open)
+        return ERR_INVALID;
+    for (uint32_t i = 0; i < s->pages.state_pages; i++)
+        if (pages[i] >= s->config.page_count)
+            return ERR_INVALID;
+    return s->sequences[seq].chunk_open ? ERR_BUSY : OK;
+}
+
+static status sim_state_save(runner *self, uint32_t seq, const page_id *pages)
+{
+    sim_runner *s = (sim_runner *)self;
+    status st = check_state_pages(s, seq, pages);
+    if (!st)
+        sim_state_store(&s->pages, &s->sequences[seq].state, pages);
+    return st;
+}
+
+static status sim_state_load(runner *self, uint32_t seq, const page_id *pages)
+{
+    sim_runner *s = (sim_runner *)self;
+    status st = check_state_pages(s, seq, pages);
+    if (st)
+        return st;
+    sim_sequence *sequence = &s->sequences[seq];
+    note_fault(sequence, sim_state_fetch(&s->pages, &sequence->state, pages));
+    sequence->kv_count = sequence->state.position;
+    sequence->begun = true;
+    sequence->parts_looked = 0;
+    return OK;
+}
+
 static void sim_yield(runner *self)
 {
     atomic_store(&((sim_runner *)self)->yield, true);
@@ -262,7 +301,7 @@ static void sim_close(runner *self)
     if (s->voice.close)
         s->voice.close(s->voice.self);
     free(s->sequences);
-    free(s->kv);
+    sim_pages_close(&s->pages);
     free(s->word_seeds);
     free(s);
 }
@@ -273,6 +312,14 @@ static const runner_ops sim_ops = {.name = "sim",
                                    .run = sim_run,
                                    .yield = sim_yield,
                                    .close = sim_close};
+static const runner_ops stateful_ops = {.name = "sim",
+                                        .sequence_open = sim_sequence_open,
+                                        .sequence_close = sim_sequence_close,
+                                        .run = sim_run,
+                                        .yield = sim_yield,
+                                        .close = sim_close,
+                                        .state_save = sim_state_save,
+                                        .state_load = sim_state_load};
 
 #define DEFAULT(field, value)                                                                                          \
     if (!c->field)                                                                                                     \
@@ -287,6 +334,7 @@ static void fill_defaults(sim_config *c)
     DEFAULT(reply_tokens, 128);
     DEFAULT(context_length, 8192);
     DEFAULT(page_tokens, 16);
+    DEFAULT(parts, 2);
     DEFAULT(page_count, (c->context_length + c->page_tokens - 1) / c->page_tokens * 64);
     DEFAULT(max_sequences, 1024);
     DEFAULT(max_rows, c->max_sequences);
@@ -305,10 +353,12 @@ static void fill_info(sim_runner *s)
                                  .page_tokens = c->page_tokens,
                                  .page_count = c->page_count,
                                  .page_bytes = c->page_tokens * c->kv_token_bytes,
+                                 .state_bytes = c->state_bytes,
+                                 .state_pages = s->pages.state_pages,
                                  .max_sequences = c->max_sequences,
                                  .max_rows = c->max_rows,
                                  .max_chunk_tokens = c->max_chunk_tokens,
-                                 .max_open_chunks = 4,
+                                 .max_open_chunks = SIM_OPEN_CHUNKS,
                                  .weight_bytes = c->weight_bytes};
 }
 
@@ -321,16 +371,18 @@ status sim_runner_create(runner **out, const sim_config *config, error *err)
     s->config = config ? *config : (sim_config){0};
     fill_defaults(&s->config);
     snprintf(s->name, sizeof s->name, "%s", s->config.model_name);
-    fill_info(s);
+    status st = sim_pages_open(&s->pages, &s->config, err);
     s->sequences = calloc(s->config.max_sequences, sizeof *s->sequences);
     s->word_seeds = calloc(s->config.max_sequences, sizeof *s->word_seeds);
-    s->kv = calloc((size_t)s->config.page_count * s->config.page_tokens, sizeof *s->kv);
-    if (!s->sequences || !s->word_seeds || !s->kv) {
-        error_set(err, ERR_MEMORY, "sim runner: no memory for %u pages of %u tokens", s->config.page_count,
-                  s->config.page_tokens);
+    if (!st && (!s->sequences || !s->word_seeds))
+        st = error_set(err, ERR_MEMORY, "sim runner: no memory for %u sequences", s->config.max_sequences);
+    if (st) {
         sim_close(&s->base);
-        return ERR_MEMORY;
+        return st;
     }
+    fill_info(s);
+    s->base.ops = s->pages.state_pages ? &stateful_ops : &sim_ops;
+    s->base.mover = &s->pages.mover;
     s->voice = s->config.voice ? *s->config.voice : (sim_voice){s, words_open, words_token, NULL};
     s->config.voice = NULL;
     *out = &s->base;

@@ -1,6 +1,8 @@
 /* sim/sim_runner.h: a runner without weights: steps take the time that a few numbers say, tokens are words made up from
  * what was read. The vocabulary is sim/byte_vocab.h. What it says depends on all that the sequence holds, read back
- * through its page table, and on nothing else: a wrong page, a lost token or a chunk fed twice changes the text.
+ * through its page table, and on nothing else: a wrong page, a part of one that is another's, a lost token, a chunk fed
+ * twice or a recurrent state that is not the sequence's changes the text. Neither layout, nor chunks, nor what was
+ * restored instead of computed does.
  * Sampling parameters are ignored but for logprobs (made up) and the seed (with temperature > 0). It checks each plan
  * against the contract of sched/runner.h and fails the step when one is broken. Time comes from the clock given to run:
  * real, or virtual in tests. */
@@ -35,12 +37,16 @@ typedef struct {                 /* a 0 means the default in brackets */
     uint32_t block_tokens;       /* [64] of a prefill between two looks at yield and deadline */
     uint64_t weight_bytes;       /* [100 MB] said to be read by each step */
     uint64_t kv_token_bytes;     /* [20 KB] said to be read for each token of context */
+    uint32_t parts;              /* [2] of a page: kv/page_mover.h */
+    uint64_t state_bytes;        /* [0] said to be the size of a recurrent state; > 0: one is kept */
+    uint32_t state_pages;        /* [as many as it needs] that hold it */
     const sim_voice *voice;      /* [made-up words]; copied */
 } sim_config;
 
 status sim_runner_create(runner **out, const sim_config *config, error *err); /* closed with ops->close */
 
-/* "sim", "sim:key=value,..." (keys: the fields of sim_config from prefill_tokens_per_s to block_tokens) or
+/* "sim", "sim:key=value,..." (keys: the numbers of sim_config but weight_bytes and
+ * kv_token_bytes) or
  * "script:FILE" (see sim/script_runner.h). `base` gives the values that `spec` does not; NULL: defaults. ERR_NOT_FOUND:
  * some other runner. */
 status sim_runner_open(runner **out, const char *spec, const sim_config *base, error *err);

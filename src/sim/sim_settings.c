@@ -27,6 +27,9 @@ static const setting settings[] = {
     {"max_rows", INT, offsetof(sim_config, max_rows), 1 << 16},
     {"max_chunk_tokens", INT, offsetof(sim_config, max_chunk_tokens), 1 << 20},
     {"block_tokens", INT, offsetof(sim_config, block_tokens), 1 << 20},
+    {"parts", INT, offsetof(sim_config, parts), PAGE_PARTS_MAX},
+    {"state_bytes", LONG, offsetof(sim_config, state_bytes), 1e9},
+    {"state_pages", INT, offsetof(sim_config, state_pages), 1 << 12},
 };
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
 

@@ -156,7 +156,7 @@ static void a_plan_that_breaks_the_contract_fails(void **state)
     int32_t tokens[200] = {1, 2, 3};
     uint32_t pages[20] = {5, 6, 7, 8, 9};
     sampling_params params = {0};
-    sequence_start start = {.params = &params, .tokens = tokens, .prompt_count = 3};
+    sequence_start start = {.params = &params, .tokens = tokens, .prompt_count = 130};
     assert_int_equal(r->ops->sequence_open(r, 2, &start), OK);
     assert_int_equal(r->ops->sequence_open(r, 2, &start), ERR_INVALID);
     sampled_token sampled[4];
