@@ -25,3 +25,22 @@ bool decimal_read(span text, double *out)
     *out = digits / scale;
     return true;
 }
+
+bool decimal_read_bytes(span text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    double value = 0, unit = 1;
+    if (text.size > 1 && (text.data[text.size - 1] == 'B' || text.data[text.size - 1] == 'b') &&
+        (text.data[text.size - 2] < '0' || text.data[text.size - 2] > '9'))
+        text.size--;
+    for (size_t i = 0; text.size && i < sizeof units - 1; i++)
+        if ((text.data[text.size - 1] & ~0x20) == units[i]) {
+            unit = (double)(UINT64_C(1) << (10 * (i + 1)));
+            text.size--;
+            break;
+        }
+    if (!decimal_read(text, &value) || value * unit >= 9e18)
+        return false;
+    *out = (uint64_t)(value * unit);
+    return true;
+}

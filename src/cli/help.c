@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
+
 static size_t flag_index(const command_spec *spec, const char *name, size_t size)
 {
     size_t i = 0;
@@ -162,20 +164,8 @@ status flag_bytes(const command_flags *flags, const char *name, uint64_t *out, e
     const char *text = flag_text(flags, name);
     if (!text)
         return error_set(err, ERR_NOT_FOUND, "%s: not given", name);
-    char *end = NULL;
-    double value = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : -1;
-    static const char units[] = "KMGT";
-    if (end && *end) {
-        const char *unit = strchr(units, *end >= 'a' && *end <= 'z' ? *end - 32 : *end);
-        if (unit) {
-            value *= (double)(1ull << (10 * (unit - units + 1)));
-            end++;
-            end += *end == 'B' || *end == 'b' ? 1 : 0;
-        }
-    }
-    if (!end || *end || !(value >= 0 && value < 9e18))
+    if (!decimal_read_bytes(span_from(text), out))
         return error_set(err, ERR_INVALID, "%s: '%s' is not a size such as 512M or 1.5G", name, text);
-    *out = (uint64_t)value;
     return OK;
 }
 

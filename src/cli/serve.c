@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/default_model.h"
+#include "cli/serve_cache.h"
 #include "cli/serve_flags.h"
 #include "cli/gguf_vocab.h"
 #include "cli/vocab.h"
@@ -28,6 +29,8 @@ static const char chatml[] =
 typedef struct {
     command_flags flags;
     tenants *tenants;
+    serve_cache cache;
+    uint64_t cache_bytes; /* that the cache may hold */
     char curves[4096];
     char name[256];
     server *server;
@@ -126,7 +129,8 @@ static void read_sampling(serve *s, const model_file *file)
 
 static status open_model(serve *s, const model_file *file, error *err)
 {
-    model_runner_config config = {.kernels = getenv("HEADWAY_CPU"), .progress.report = show_progress};
+    model_runner_config config = {
+        .kernels = getenv("HEADWAY_CPU"), .progress.report = show_progress, .cache = s->cache.wish};
     char plan[512] = "";
     span own_template = {0};
     status st;
@@ -208,6 +212,19 @@ static status open_server(serve *s, error *err)
     return server_create(&s->server, &config, err);
 }
 
+static status open_cache(serve *s, cache_config *out, error *err)
+{
+    char text[512] = "";
+    const runner_info *info = &s->runner->info;
+    status st = serve_cache_open(&s->cache, s->runner, out, err);
+    if (st)
+        return st;
+    serve_cache_describe(&s->cache, s->runner, out, text, sizeof text);
+    log_info("%s", text);
+    s->cache_bytes = out->off ? 0 : out->idle_bytes ? out->idle_bytes : info->page_count * info->page_bytes;
+    return OK;
+}
+
 static status open_engine(serve *s, error *err)
 {
     engine_config config = {.policy = flag_text(&s->flags, "--policy"),
@@ -218,11 +235,12 @@ static status open_engine(serve *s, error *err)
                             .wake_context = s->server};
     char description[512] = "";
     engine_snapshot now;
-    status st = engine_create(&s->engine, s->runner, &config, err);
-    if (st)
+    status st = open_cache(s, &config.cache, err);
+    if (st || (st = engine_create(&s->engine, s->runner, &config, err)))
         return st;
     engine_read_snapshot(s->engine, &now);
-    if ((st = tenants_check_gaps(s->tenants, (uint64_t)now.admission.smallest_gap_us, err)))
+    if ((st = tenants_check_gaps(s->tenants, (uint64_t)now.admission.smallest_gap_us, err)) ||
+        (st = tenants_check_floors(s->tenants, s->cache_bytes, err)))
         return st;
     engine_describe(s->engine, description, sizeof description);
     if (description[0])
@@ -242,7 +260,8 @@ static status run(serve *s, error *err)
                           .name = s->name,
                           .created_unix = s->created_unix,
                           .sampling = s->sampling.top_p > 0 ? &s->sampling : NULL,
-                          .context_length = engine_token_limit(s->engine)};
+                          .context_length = engine_token_limit(s->engine),
+                          .cache_bytes = s->cache_bytes};
     model.stop_tokens = tokenizer_eog(s->tokenizer, &stops);
     model.stop_token_count = (uint32_t)stops;
     log_info("%s: context %u tokens, %u streams at once", s->name, model.context_length, s->runner->info.max_sequences);
@@ -273,6 +292,8 @@ int serve_main(int argc, char **argv)
     status st = serve_flags_check(&s.flags, &err);
     if (st == OK)
         st = serve_flags_open_tenants(&s.tenants, &s.flags, &err);
+    if (st == OK)
+        st = serve_cache_read(&s.cache, &s.flags, &err);
     if (st) /* a file that cannot be used counts as a wrong flag */
         return command_fail(&serve_spec, &err, 2);
     if (keeps_at_hangup(&s))

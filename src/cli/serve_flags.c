@@ -18,8 +18,15 @@ static const flag_spec serve_flags[] = {
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
     {"--parallel", "N", "streams at once [16; with sim 1024]", NULL},
     {"--kv-memory", "SIZE", "of the page pool, e.g. 2G [what fits]", NULL},
+    {"--cache-ram", "SIZE", "of it for idle prefixes; 0: keep none [all]", NULL},
+    {"--cache-sessions", "N", "or: keep so many conversations warm", NULL},
+    {"--cache-session-tokens", "N", "of one of them [the context, at most 24k]", NULL},
+    {"--cache-disk", "DIR", "prefixes that outlive RAM and restarts [none]", NULL},
+    {"--cache-disk-size", "SIZE", "of what lies there, at most [8G]", NULL},
+    {"--cache-redis", "URL", "prefixes shared with other servers [none]", NULL},
+    {"--cache-ttl", "SECONDS", "forget prefixes not used for so long [never]", NULL},
     {"--api-key", "KEY[,KEY]", "clients must send one; also from HEADWAY_API_KEY", NULL},
-    {"--config", "FILE", "tenants, their keys and limits; SIGHUP reads it again", NULL},
+    {"--config", "FILE", "tenants, their keys, limits; SIGHUP reads it again", NULL},
     {"--policy", "NAME", "prefill-first, decode-first, chunked, gate [cadence]", NULL},
     {"--gap-ms", "N|auto", "longest gap between a stream's tokens [auto]", NULL},
     {"--chat-share", "F", "of the device time for chats, at least [0.25]", NULL},
@@ -52,7 +59,12 @@ static const struct {
     {"--chunk", 1, 1u << 20},
     {"--window-ms", 1, GAP_MS_MAX},
     {"--document-tokens", 1, 1u << 24},
+    {"--cache-sessions", 1, 1u << 20},
+    {"--cache-session-tokens", 1, 1u << 24},
+    {"--cache-ttl", 1, 1u << 30},
 };
+
+static const char *const size_flags[] = {"--kv-memory", "--cache-ram", "--cache-disk-size"};
 
 static bool is_auto(const char *text)
 {
@@ -68,8 +80,9 @@ status serve_flags_check(const command_flags *flags, error *err)
         if (flag_text(flags, number_flags[i].name) &&
             (st = flag_number(flags, number_flags[i].name, number_flags[i].min, number_flags[i].max, &number, err)))
             return st;
-    if (flag_given(flags, "--kv-memory") && (st = flag_bytes(flags, "--kv-memory", &number, err)))
-        return st;
+    for (size_t i = 0; i < sizeof size_flags / sizeof *size_flags; i++)
+        if (flag_text(flags, size_flags[i]) && (st = flag_bytes(flags, size_flags[i], &number, err)))
+            return st;
     const char *gap = flag_text(flags, "--gap-ms"), *policy = flag_text(flags, "--policy");
     if (!is_auto(gap) && flag_number(flags, "--gap-ms", 1, GAP_MS_MAX, &number, NULL))
         return error_set(err, ERR_INVALID, "--gap-ms: '%s' is not auto or a number from 1 to %d", gap, GAP_MS_MAX);

@@ -322,8 +322,9 @@ static status plan_memory(model_runner *r, const model_runner_config *config, ch
     uint32_t trained = r->model->config.context, wanted = config->context ? config->context : trained;
     uint64_t pages = budget / info->page_bytes, page_limit = UINT32_MAX / 2;
     uint64_t useful = ((uint64_t)wanted + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS * info->max_sequences;
-    if (!config->kv_memory && pages > useful)
-        pages = useful;
+    uint64_t kept = cache_wish_pages(&config->cache, info, wanted);
+    if (!config->kv_memory && pages > useful + kept)
+        pages = useful + kept;
     if (pages > page_limit)
         pages = page_limit;
     if (pages == 0)

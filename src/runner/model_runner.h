@@ -4,6 +4,7 @@
 #define HEADWAY_RUNNER_MODEL_RUNNER_H
 
 #include "model/model.h"
+#include "runner/cache_plan.h"
 #include "sched/runner.h"
 
 typedef struct {
@@ -11,6 +12,7 @@ typedef struct {
     uint32_t context;      /* tokens a sequence may hold; 0: what fits, at most the model's */
     uint32_t sequences;    /* streams at once; 0: DEFAULT_SEQUENCES */
     uint64_t kv_memory;    /* bytes of the page pool; 0: what fits */
+    cache_wish cache;      /* idle prefixes that the pool holds beside the running streams, where kv_memory is 0 */
     const char *kernels;   /* HEADWAY_CPU; NULL: best */
     uint32_t vocab_limit;  /* ids the tokenizer knows; 0: all rows */
     uint32_t chunk_tokens; /* rows of the largest chunk; 0: DEFAULT_CHUNK */

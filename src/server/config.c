@@ -127,6 +127,31 @@ static bool read_may_raise(reader *r, config_tenant *t, const char *name, const 
     return true;
 }
 
+static bool is_name(span name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && !(c && strchr("-_.:/@", c)))
+            return false;
+    }
+    return name.size > 0 && name.size < TENANT_NAME_MAX;
+}
+
+static bool read_share_prefix(reader *r, config_tenant *t, const char *name, const char *value)
+{
+    if (!is_name(span_from(value)))
+        return fail(r, "%s: a group's name has 1 to %d letters, digits and - _ . : / @", name, TENANT_NAME_MAX - 1);
+    snprintf(t->who.share_prefix, sizeof t->who.share_prefix, "%s", value);
+    return true;
+}
+
+static bool read_cache_floor(reader *r, config_tenant *t, const char *name, const char *value)
+{
+    return decimal_read_bytes(span_from(value), &t->who.cache_floor) ||
+           fail(r, "%s: '%s' is not a size such as 512M or 1.5G", name, value);
+}
+
 static bool add_key(reader *r, config_tenant *t, const char *name, const uint8_t hash[SHA256_BYTES])
 {
     auth_keys *keys = &r->out->keys;
@@ -183,13 +208,25 @@ static const struct {
     {"gap-ms", read_gap, false},
     {"ttft-ms", read_first_token, false},
     {"may-raise", read_may_raise, false},
+    {"share-prefix", read_share_prefix, false},
+    {"cache-floor", read_cache_floor, false},
 };
 enum { TENANT_KEYS = sizeof tenant_keys / sizeof *tenant_keys };
+
+/* A line below counts as a dash: "share_prefix" is "share-prefix". */
+static bool same_key(const char *known, const char *given)
+{
+    while (*known && (*known == *given || (*known == '-' && *given == '_'))) {
+        known++;
+        given++;
+    }
+    return !*known && !*given;
+}
 
 static bool take_tenant_value(reader *r, const char *name, const char *value)
 {
     for (uint32_t i = 0; i < TENANT_KEYS; i++) {
-        if (strcmp(tenant_keys[i].name, name) != 0)
+        if (!same_key(tenant_keys[i].name, name))
             continue;
         if (!tenant_keys[i].repeats && r->seen & 1u << i)
             return fail(r, "%s: given twice for tenant %s", name, r->out->tenants[r->section].who.name);
@@ -199,7 +236,7 @@ static bool take_tenant_value(reader *r, const char *name, const char *value)
     return fail(
         r,
         "%.40s: no such key of a tenant, want key, key-hash, class, weight, concurrent, queued, tokens, gap-ms, "
-        "ttft-ms or may-raise",
+        "ttft-ms, may-raise, share-prefix or cache-floor",
         name);
 }
 
@@ -223,17 +260,6 @@ static bool take_setting(reader *r, const char *name, const char *value)
 }
 
 /* ---- sections ---- */
-
-static bool is_name(span name)
-{
-    for (size_t i = 0; i < name.size; i++) {
-        char c = name.data[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && !(c && strchr("-_.:/@", c)))
-            return false;
-    }
-    return name.size > 0 && name.size < TENANT_NAME_MAX;
-}
 
 static bool start_tenant(reader *r, span name)
 {

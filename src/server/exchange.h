@@ -43,10 +43,11 @@ struct generation { /* one sequence */
     buf logprobs[4]; /* not sent yet; columns as the format likes */
     size_t text_offset;
     uint32_t tokens, prompt_tokens, cached;
-    const char *finish; /* NULL: going on */
-    bool stopped;       /* by a stop string: what comes later is dropped */
-    bool done;          /* the engine has let go */
-    bool begun, ended;  /* first and last chunk written */
+    cache_lookup lookup; /* once it is done */
+    const char *finish;  /* NULL: going on */
+    bool stopped;        /* by a stop string: what comes later is dropped */
+    bool done;           /* the engine has let go */
+    bool begun, ended;   /* first and last chunk written */
     uint64_t first_us, last_us, queued_us, prefill_us, decode_us;
     uint32_t prompt_done; /* tokens of the prompt that have been read */
     uint32_t tenant;      /* index */
@@ -69,6 +70,8 @@ struct exchange {
     buf if_none_match;            /* the header, of open routes */
     buf body;
     uv_work_t work;
+    void (*task)(exchange *x); /* what the worker does instead of route->handle */
+    int cache_of;              /* of a request to forget: a tenant's index, -1: everybody's */
     generation_plan plan;
     request_terms terms; /* of the head; with the body's service_tier from generation_start on */
     struct {
@@ -103,6 +106,7 @@ void generation_heartbeat(exchange *x);
 typedef struct server_measures server_measures;
 bool server_draining(const server *s);
 server_measures *server_measures_of(server *s);
+const char *server_cache_place(const server *s, uint32_t place); /* "ram", "disk": a word for a cache_lookup.hits */
 network_counts server_network_counts(const server *s);
 uint64_t server_next_id(server *s);
 health server_health(server *s, const engine_snapshot *now, uint64_t now_us);
@@ -111,6 +115,8 @@ const char *server_curves_path(const server *s);             /* "": none */
 void server_watch_traces(server *s); /* marks every exchange that is tracing dirty, some 20 times a second */
 uint64_t server_random(server *s);
 void server_mark_dirty(exchange *x);
+/* Loop thread, from a handler: `task` runs on a worker, few at a time, and leaves the answer. */
+void server_run_task(exchange *x, void (*task)(exchange *x));
 /* Loop thread: who shares this server, by index; valid until the next turn. Index 0 is always there. */
 const tenant_table *server_tenants(const server *s);
 exchange *server_exchanges(const server *s); /* all of them, linked by `next` */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/api/params.h"
+#include "server/cache_usage.h"
 #include "server/exchange.h"
 #include "server/measures.h"
 
@@ -46,6 +47,10 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
                    .tenant = x->terms.tenant,
                    .gap_us = x->terms.klass == CLASS_INTERACTIVE ? x->terms.gap_us : 0,
                    .first_token_us = x->terms.first_token_us,
+                   .shared_tokens = prompt_index == 0 ? plan->shared_tokens : 0,
+                   .cache_salt = plan->cache_salt,
+                   .no_cache = plan->no_cache,
+                   .keep = plan->keep,
                    .want_progress = true, /* for /debug/state too */
                    .context = g};
     r->sampling.biases = biases;
@@ -274,6 +279,7 @@ static void take_finish(generation *g, const engine_event *event)
     g->done = true;
     x->live--;
     g->cached = event->cached;
+    g->lookup = event->lookup;
     g->queued_us = event->queued_us;
     g->prefill_us = event->prefill_us;
     g->decode_us = event->decode_us;
@@ -297,8 +303,6 @@ static void measure_finish(generation *g, const engine_event *event)
     server_measures *own = server_measures_of(g->exchange->server);
     const serving_metrics *m = &own->serving;
     counter_add(m->finished[g->stopped ? SERVED_STOP : kinds[event->reason]], 1);
-    counter_add(m->cache_queries, g->prompt_tokens);
-    counter_add(m->cache_hits, event->cached);
     counter_add(own->prompt_seconds, seconds(event->prefill_us));
     counter_add(own->predicted_seconds, seconds(event->decode_us));
     histogram_observe(m->request_prompt_tokens, g->prompt_tokens);
@@ -391,6 +395,8 @@ static void write_chunk(exchange *x, generation *g, const char *finish)
         buf_byte(&frame, ',');
         write_timings(&frame, g);
     }
+    if (x->count == 1 && finish)
+        cache_usage_field(x, g, &frame);
     buf_text(&frame, "}\n\n");
     write_frame(x, &frame);
     buf_free(&frame);
@@ -466,8 +472,10 @@ static void answer_whole(exchange *x)
         if (x->count == 1) {
             buf_byte(out, ',');
             write_timings(out, &x->generations[0]);
+            cache_usage_field(x, &x->generations[0], out);
         }
         buf_byte(out, '}');
+        cache_usage_header(x, &x->answer.headers);
     }
     exchange_respond(x);
 }

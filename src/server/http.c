@@ -98,7 +98,11 @@ static http_method method_of(span m)
     static const struct {
         const char *name;
         http_method method;
-    } known[] = {{"GET", HTTP_GET}, {"HEAD", HTTP_HEAD}, {"POST", HTTP_POST}, {"OPTIONS", HTTP_OPTIONS}};
+    } known[] = {{"GET", HTTP_GET},
+                 {"HEAD", HTTP_HEAD},
+                 {"POST", HTTP_POST},
+                 {"DELETE", HTTP_DELETE},
+                 {"OPTIONS", HTTP_OPTIONS}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (span_is(m, known[i].name))
             return known[i].method;

@@ -15,7 +15,7 @@ enum {
 };
 
 typedef enum { HTTP_MORE, HTTP_DONE, HTTP_BAD } http_result;
-typedef enum { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_OPTIONS, HTTP_OTHER } http_method;
+typedef enum { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER } http_method;
 
 typedef struct { /* offsets into the fed bytes, so that the buffer may move */
     uint16_t name, name_size, value, value_size;

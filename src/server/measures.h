@@ -5,6 +5,7 @@
 #define HEADWAY_SERVER_MEASURES_H
 
 #include "engine/engine.h"
+#include "metrics/cache.h"
 #include "metrics/cadence.h"
 #include "metrics/serving.h"
 #include "metrics/tenants.h"
@@ -22,6 +23,10 @@ typedef struct server_measures {
     cadence_metrics cadence;
     tenant_metrics tenants[TENANTS_MAX]; /* by index; `tenant_count` are registered */
     uint32_t tenant_count;
+    cache_metrics cache; /* registered at the first measures_cache, which knows the tiers */
+    cache_tenant_metrics cache_tenants[TENANTS_MAX];
+    uint32_t cache_tenant_count;
+    uint32_t idle_pages;                   /* of the last report */
     uint64_t window_bytes, window_busy_us; /* of the snapshot that the current rate began with */
 } server_measures;
 
@@ -33,6 +38,7 @@ void measures_window(server_measures *m, const engine_snapshot *e, const runner_
 void measures_tenants(server_measures *m, engine *e, const tenant_table *table, uint64_t now_us);
 void measures_gap(server_measures *m, uint32_t tenant, request_class klass, uint64_t gap_us); /* between two tokens */
 void measures_cadence(server_measures *m, engine *e, const engine_snapshot *now);             /* before rendering */
+void measures_cache(server_measures *m, engine *e, const tenant_table *table);                /* before rendering */
 void measures_render(server_measures *m, const engine_snapshot *e, const runner_info *info, const network_counts *n,
                      buf *out);
 

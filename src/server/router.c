@@ -1,6 +1,7 @@
 /* server/router.c: the table of endpoints. */
 #include "server/router.h"
 
+#include "server/api/cache.h"
 #include "server/api/openai.h"
 #include "server/dashboard/assets.h"
 #include "server/debug/debug.h"
@@ -23,6 +24,8 @@ static const route routes[] = {
     {"/debug/steps", HTTP_GET, false, false, debug_steps, NULL},
     {"/debug/curves", HTTP_GET, true, false, debug_curves, NULL},
     {"/debug/trace", HTTP_GET, false, false, debug_trace, NULL},
+    {"/v1/cache", HTTP_DELETE, false, false, api_cache_forget, NULL},
+    {"/cache", HTTP_DELETE, false, false, api_cache_forget, NULL},
     {"/tokenize", HTTP_POST, true, false, api_tokenize, NULL},
     {"/detokenize", HTTP_POST, true, false, api_detokenize, NULL},
 };
@@ -36,7 +39,9 @@ static const route prefixes[] = {
 static bool answers(const route *r, http_method method, bool *known, const char **allow)
 {
     *known = true;
-    *allow = r->method == HTTP_GET ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    *allow = r->method == HTTP_GET      ? "GET, HEAD, OPTIONS"
+             : r->method == HTTP_DELETE ? "DELETE, OPTIONS"
+                                        : "POST, OPTIONS";
     return r->method == method || (r->method == HTTP_GET && method == HTTP_HEAD);
 }
 

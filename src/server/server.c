@@ -38,12 +38,13 @@ struct server {
     uv_check_t after_poll;
     exchange *first, *dirty;
     exchange *large_first, *large_last; /* waiting for a worker: large bodies leave room for small ones */
-    uint32_t large_running;
+    uint32_t large_running, tasks;      /* tasks: of server_run_task, not ended; they use the engine */
     uint32_t open;
     server_measures measures;
     tenants *tenants;
     health_watch watch;
     rng random;
+    const char *tier_names[TIERS_MAX];
     uint64_t last_id;
     bool draining, stopping, takes_parts;
     atomic_bool stop_asked;
@@ -99,6 +100,12 @@ uint64_t server_waited_us(const server *s, uint64_t now_us)
 const char *server_curves_path(const server *s)
 {
     return s->config.curves_path ? s->config.curves_path : "";
+}
+
+const char *server_cache_place(const server *s, uint32_t place)
+{
+    const char *tier = place >= PLACE_TIERS && place < CACHE_PLACES ? s->tier_names[place - PLACE_TIERS] : NULL;
+    return tier ? tier : place == PLACE_RAM ? "ram" : "tier";
 }
 
 network_counts server_network_counts(const server *s)
@@ -247,14 +254,17 @@ static void answer(exchange *x)
 {
     if (!x->error.status && !x->answer.status && x->route->format)
         generation_start(x);
-    else if (!x->tracing)
+    else if (!x->tracing && !x->working)
         exchange_respond(x);
 }
 
 static void on_work(uv_work_t *work)
 {
     exchange *x = work->data;
-    x->route->handle(x);
+    if (x->task)
+        x->task(x);
+    else
+        x->route->handle(x);
 }
 
 static void on_work_done(uv_work_t *work, int result)
@@ -264,6 +274,7 @@ static void on_work_done(uv_work_t *work, int result)
     (void)result;
     x->working = false;
     s->large_running -= x->large;
+    s->tasks -= x->task != NULL;
     if (s->large_first && s->large_running < LARGE_AT_ONCE) {
         exchange *waiting = s->large_first;
         s->large_first = waiting->next_large;
@@ -281,9 +292,36 @@ static void start_work(exchange *x)
     x->work.data = x;
     if (uv_queue_work(&x->server->loop, &x->work, on_work, on_work_done)) {
         x->working = false;
+        x->server->tasks -= x->task != NULL;
+        x->server->large_running -= x->large;
         api_fail(&x->error, 500, NULL, "out of memory");
         exchange_respond(x);
     }
+}
+
+/* Large work waits for a worker while others do large work, so that there is one for the small. */
+static void queue_work(exchange *x)
+{
+    server *s = x->server;
+    if (!x->large || s->large_running < LARGE_AT_ONCE) {
+        s->large_running += x->large;
+        start_work(x);
+        return;
+    }
+    x->working = true; /* in line */
+    if (s->large_first)
+        s->large_last->next_large = x;
+    else
+        s->large_first = x;
+    s->large_last = x;
+}
+
+void server_run_task(exchange *x, void (*task)(exchange *x))
+{
+    x->task = task;
+    x->large = true;
+    x->server->tasks++;
+    queue_work(x);
 }
 
 /* ---- what connections tell ---- */
@@ -357,6 +395,7 @@ static bool check_head(server *s, const http_head *head, const char *data, const
         return api_fail(e, 415, NULL, "the body must be JSON: Content-Type: application/json");
     if (coding.size && !http_value_has(coding, "identity"))
         return api_fail(e, 415, NULL, "compressed bodies are not supported");
+    terms->tenant = who < 0 ? 0 : (uint32_t)who;
     if (!r->format)
         return true;
     if (!terms_read_head(terms, s->tenants, who < 0 ? 0 : (uint32_t)who, head, data, e))
@@ -378,7 +417,7 @@ static void on_head(void *context, connection *c, const http_head *head, const c
     api_error e = {0};
     request_terms terms = {0};
     bool known;
-    const char *allow = "GET, HEAD, POST, OPTIONS";
+    const char *allow = "GET, HEAD, POST, DELETE, OPTIONS";
     span path = http_head_path(head, data);
     const route *r = router_find(head->method, path, &known, &allow);
     if (head->method == HTTP_OPTIONS) {
@@ -408,7 +447,7 @@ static void on_head(void *context, connection *c, const http_head *head, const c
 
 static void on_request(void *context, connection *c)
 {
-    server *s = context;
+    (void)context;
     exchange *x = connection_exchange(c);
     buf *body = connection_body(c);
     if (body->size) {
@@ -427,17 +466,7 @@ static void on_request(void *context, connection *c)
         return;
     }
     x->large = x->body.size > LARGE_BODY;
-    if (x->large && s->large_running >= LARGE_AT_ONCE) {
-        x->working = true; /* in line */
-        if (s->large_first)
-            s->large_last->next_large = x;
-        else
-            s->large_first = x;
-        s->large_last = x;
-    } else {
-        s->large_running += x->large;
-        start_work(x);
-    }
+    queue_work(x);
 }
 
 static void on_gone(void *context, connection *c)
@@ -591,6 +620,8 @@ static status take_tenants(void *context, const tenants *next, error *err)
     engine_snapshot now;
     engine_read_snapshot(s->model.engine, &now);
     status st = tenants_check_gaps(next, (uint64_t)now.admission.smallest_gap_us, err);
+    if (!st)
+        st = tenants_check_floors(next, s->model.cache_bytes, err);
     return st ? st : engine_set_tenants(s->model.engine, tenants_table(next), err);
 }
 
@@ -672,11 +703,25 @@ status server_create(server **out, const server_config *config, error *err)
     return OK;
 }
 
+static status read_tier_names(server *s, error *err)
+{
+    cache_report *report = malloc(sizeof *report);
+    if (!report)
+        return error_set(err, ERR_MEMORY, "out of memory for the server");
+    engine_read_cache(s->model.engine, report);
+    for (uint32_t i = 0; i < report->tier_count; i++)
+        s->tier_names[i] = report->tier_names[i];
+    free(report);
+    return OK;
+}
+
 status server_run(server *s, const server_model *model, error *err)
 {
     s->model = *model;
     s->takes_parts = model->chat_template && messages_template_takes_parts(model->chat_template);
     status code = measures_open(&s->measures, model->name, engine_runner_info(model->engine), err);
+    if (!code)
+        code = read_tier_names(s, err);
     if (code || (code = network_listen(s->network, err)))
         return code;
     signal(SIGPIPE, SIG_IGN);
@@ -690,6 +735,8 @@ status server_run(server *s, const server_model *model, error *err)
     bool v6 = strchr(s->config.host, ':');
     log_info("listening on http://%s%s%s:%d", v6 ? "[" : "", s->config.host, v6 ? "]" : "", server_port(s));
     uv_run(&s->loop, UV_RUN_DEFAULT);
+    while (s->tasks) /* the engine goes next */
+        uv_run(&s->loop, UV_RUN_ONCE);
     return OK;
 }
 

@@ -32,6 +32,7 @@ typedef struct { /* what is served; borrowed until server_destroy */
     const char *name;
     uint64_t created_unix;
     uint32_t context_length;
+    uint64_t cache_bytes;            /* that cached prefixes may take; 0: none are kept */
     const sampling_params *sampling; /* where a request says nothing; NULL: temperature 1 and nothing else */
     const int32_t *stop_tokens;      /* end a generation */
     uint32_t stop_token_count;

@@ -216,3 +216,21 @@ status tenants_check_gaps(const tenants *t, uint64_t smallest_gap_us, error *err
     }
     return OK;
 }
+
+status tenants_check_floors(const tenants *t, uint64_t cache_bytes, error *err)
+{
+    uint64_t left = cache_bytes;
+    for (uint32_t i = 0; i < t->state->table.count; i++) {
+        const tenant *who = &t->state->table.tenants[i];
+        if (who->removed)
+            continue;
+        if (who->cache_floor > left)
+            return error_set(err, ERR_LIMIT,
+                             "%s:%u: tenant %s: cache-floor = %.4g MB: the cache holds %.4g MB, and the tenants before "
+                             "have %.4g MB of it",
+                             t->path, t->state->lines[i], who->name, (double)who->cache_floor / 1048576,
+                             (double)cache_bytes / 1048576, (double)(cache_bytes - left) / 1048576);
+        left -= who->cache_floor;
+    }
+    return OK;
+}

@@ -35,5 +35,7 @@ size_t tenants_key_count(const tenants *t);
 
 /* ERR_LIMIT: a tenant's gap bound is shorter than `smallest_gap_us`, the shortest that this box can keep. */
 status tenants_check_gaps(const tenants *t, uint64_t smallest_gap_us, error *err);
+/* ERR_LIMIT: the tenants' cache floors together are more than the cache may hold. */
+status tenants_check_floors(const tenants *t, uint64_t cache_bytes, error *err);
 
 #endif

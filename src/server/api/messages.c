@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "server/api/params.h"
+#include "server/api/shared_prefix.h"
 
 enum { MESSAGES_MAX = 20000 };
 
@@ -207,6 +208,11 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
         api_fail(&x->error, 400, "messages", rendered.raised ? "%s" : "the chat template cannot render this: %s",
                  err.text);
     ok = ok && tokenize_rendered(x, &rendered, out);
+    if (ok) {
+        x->plan.keep |= messages_continue(messages);
+        x->plan.shared_tokens =
+            shared_prefix_tokens(x->model->tokenizer, out, shared_prefix_bytes(messages, &rendered));
+    }
     render_result_free(&rendered);
     json_decref(variables);
     return ok;

@@ -73,6 +73,7 @@ void api_metrics(exchange *x)
     engine_read_snapshot(e, &now);
     measures_tenants(m, e, server_tenants(x->server), clock_now_us());
     measures_cadence(m, e, &now);
+    measures_cache(m, e, server_tenants(x->server));
     measures_render(m, &now, engine_runner_info(e), &counts, &x->answer.body);
     x->answer.status = 200;
     x->answer.type = "text/plain; version=0.0.4; charset=utf-8";

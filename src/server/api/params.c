@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sha256.h"
+
 void plan_init(generation_plan *plan)
 {
     *plan = (generation_plan){.choices = 1};
@@ -304,6 +306,36 @@ static bool read_service_tier(exchange *x, json_t *value)
                     "service_tier must be one of auto, default, flex, scale, priority and fast");
 }
 
+/* vLLM's: requests with other salts share nothing. Whoever does not know the salt cannot make one that meets it. */
+static bool read_cache_salt(exchange *x, json_t *value)
+{
+    uint8_t hash[SHA256_BYTES];
+    if (!json_string_length(value))
+        return api_fail(&x->error, 400, "cache_salt", "cache_salt must be a string that is not empty");
+    sha256(span_of(json_string_value(value), json_string_length(value)), hash);
+    memcpy(&x->plan.cache_salt, hash, sizeof x->plan.cache_salt);
+    x->plan.cache_salt += x->plan.cache_salt == 0;
+    return true;
+}
+
+static bool read_cache_prompt(exchange *x, json_t *value)
+{
+    bool use = true;
+    if (!params_read_bool(x, "cache_prompt", value, &use))
+        return false;
+    x->plan.no_cache = !use;
+    return true;
+}
+
+/* The prefix finds itself; a client that names it says that it will come back. */
+static bool read_prompt_cache_key(exchange *x, json_t *value)
+{
+    if (!json_is_string(value))
+        return api_fail(&x->error, 400, "prompt_cache_key", "prompt_cache_key must be a string");
+    x->plan.keep |= json_string_length(value) > 0;
+    return true;
+}
+
 static bool read_skip_special_tokens(exchange *x, json_t *value)
 {
     bool skip = true;
@@ -371,6 +403,9 @@ static const param_field call_fields[] = {
     {"logit_bias", read_logit_bias},
     {"service_tier", read_service_tier},
     {"skip_special_tokens", read_skip_special_tokens},
+    {"cache_salt", read_cache_salt},
+    {"cache_prompt", read_cache_prompt},
+    {"prompt_cache_key", read_prompt_cache_key},
     {NULL, NULL},
 };
 
@@ -378,8 +413,6 @@ static const param_field call_fields[] = {
 static const char *const harmless[] = {"user",
                                        "metadata",
                                        "safety_identifier",
-                                       "cache_prompt",
-                                       "prompt_cache_key",
                                        "id_slot",
                                        "request_id",
                                        "parallel_tool_calls",

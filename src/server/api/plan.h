@@ -23,6 +23,9 @@ typedef struct {
     int32_t *stop_tokens; /* owned: the request's own */
     uint32_t stop_token_count;
     service_tier tier;
+    uint32_t shared_tokens; /* of the first prompt; see sched/request.h */
+    uint64_t cache_salt;
+    bool no_cache, keep;
 } generation_plan;
 
 void plan_init(generation_plan *plan); /* the defaults */

@@ -12,4 +12,7 @@ void debug_steps(exchange *x);  /* loop thread */
 void debug_state(exchange *x);  /* loop thread */
 void debug_curves(exchange *x); /* worker: it reads a file */
 
+/* Private to the room: ,"cache":{...}. `now_us`: of the engine's clock. */
+void debug_write_cache(buf *out, const exchange *x, uint64_t now_us);
+
 #endif

@@ -45,7 +45,8 @@ static void reads_every_key_of_a_tenant(void **state)
     assert_int_equal(
         parse("\xef\xbb\xbf; a comment\n[server]\n  chunk = 512 ; one more\n\n[tenant a.b/c]\r\nkey = one\nkey: two\n"
               "key-hash = " HASH_OF_ABC "\nclass = batch\nweight = 2.5\nconcurrent = 3\nqueued = 4\n"
-              "tokens = 5000000\ngap-ms = 12.5\nttft-ms = 800\nmay-raise = yes\n# end\n[ tenant  d ]"),
+              "tokens = 5000000\ngap-ms = 12.5\nttft-ms = 800\nmay-raise = yes\nshare_prefix = team.a\n"
+              "cache-floor = 1.5G\n# end\n[ tenant  d ]"),
         OK);
     assert_int_equal(parsed->setting_count, 1);
     assert_string_equal(parsed->settings[0].name, "chunk");
@@ -61,6 +62,8 @@ static void reads_every_key_of_a_tenant(void **state)
     assert_int_equal(t->who.tokens_max, 5000000);
     assert_int_equal(t->who.gap_us, 12500);
     assert_int_equal(t->who.first_token_us, 800000);
+    assert_string_equal(t->who.share_prefix, "team.a");
+    assert_true(t->who.cache_floor == UINT64_C(3) << 29);
     assert_int_equal(parsed->keys.count, 3);
     assert_true(parsed->plain_keys);
     assert_string_equal(parsed->tenants[1].who.name, "d");
@@ -107,6 +110,12 @@ static void names_file_line_and_key_of_what_is_wrong(void **state)
         {"[server]\nchunk\n", "h.ini:2: want NAME = VALUE"},
         {"[server]\nchunk\n[oops]\n", "h.ini:2: want NAME = VALUE"},
         {"[server]\nx = 1\nchunk\n", "h.ini:2: x: no such setting"},
+        {"[tenant a]\nshare-prefix = a b\n", "h.ini:2: share-prefix: a group's name has 1 to 63 letters"},
+        {"[tenant a]\ncache-floor = 1X\n", "h.ini:2: cache-floor: '1X' is not a size such as 512M"},
+        {"[tenant a]\ncache-floor = -1M\n", "h.ini:2: cache-floor: '-1M' is not a size"},
+        {"[tenant a]\nshare-prefix = g\nshare_prefix = g\n", "h.ini:3: share_prefix: given twice for tenant a"},
+        {"[tenant a]\nshare-prefixes = g\n", "h.ini:2: share-prefixes: no such key"},
+        {"[tenant a]\nshare-pre = g\n", "h.ini:2: share-pre: no such key"},
         {"[tenant a]\nchunk = 512\n", "h.ini:2: chunk: no such key of a tenant, want key, key-hash,"},
         {"[tenant a]\nclass = fast\n", "h.ini:2: class: 'fast', want interactive or batch"},
         {"[tenant a]\nclass = batch\nclass = batch\n", "h.ini:3: class: given twice for tenant a"},

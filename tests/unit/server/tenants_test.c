@@ -287,6 +287,20 @@ static void bounds_are_read_and_nonsense_is_named(void **state)
     tenants_close(t);
 }
 
+static void floors_must_fit_the_cache_together(void **state)
+{
+    (void)state;
+    tenants *t = open_tenants("[tenant default]\ncache_floor = 1M\n[tenant a]\ncache-floor = 2M\n", NULL);
+    assert_int_equal(tenants_check_floors(t, 3 << 20, &err), OK);
+    assert_int_equal(tenants_check_floors(t, (3 << 20) - 1, &err), ERR_LIMIT);
+    assert_non_null(strstr(err.text, ":3: tenant a: cache-floor = 2 MB: the cache holds 3 MB, and the tenants before"));
+    assert_int_equal(tenants_check_floors(t, 0, &err), ERR_LIMIT);
+    assert_non_null(strstr(err.text, ":1: tenant default:"));
+    assert_int_equal(reload(t, "[tenant default]\ncache_floor = 1M\n"), OK); /* who is gone holds nothing */
+    assert_int_equal(tenants_check_floors(t, 1 << 20, &err), OK);
+    tenants_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_gateway_speaks_for_tenants_without_keys),
         cmocka_unit_test(class_follows_tenant_objective_and_tier),
         cmocka_unit_test(bounds_are_read_and_nonsense_is_named),
+        cmocka_unit_test(floors_must_fit_the_cache_together),
     };
     snprintf(path, sizeof path, "/tmp/headway-tenants-%d.ini", (int)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
