@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { STATE_WORDS = 1 + SIM_WORD /* position, recent */, SIM_LAYOUT = 1 };
+enum { STATE_WORDS = 1 + SIM_WORD + 1 /* position, recent, at least one of the filling */, SIM_LAYOUT = 1 };
 
 uint64_t sim_mix(uint64_t a, uint64_t b)
 {
@@ -119,36 +119,40 @@ static uint64_t *state_word(const sim_pages *p, const page_id *pages, uint32_t i
     return part_at(p, pages[index / page_words], 0) + index % page_words;
 }
 
-static uint64_t filling(const sim_state *s, uint32_t index)
+static uint64_t mark_of(const sim_state *s)
 {
-    return sim_mix(s->recent[0] + s->position, index);
+    uint64_t mark = s->position;
+    for (uint32_t i = 0; i < SIM_WORD; i++)
+        mark = sim_mix(mark, s->recent[i]);
+    return mark;
 }
 
-/* recent[0] marks the others: states of one sequence at two positions share most of them. */
-static uint64_t stored_word(const sim_state *s, uint32_t index)
+static uint64_t stored_word(const sim_state *s, uint64_t mark, uint32_t index)
 {
-    if (index == 0)
-        return s->position;
-    if (index == 1)
-        return s->recent[0];
-    return index < STATE_WORDS ? s->recent[index - 1] ^ filling(s, index) : filling(s, index);
+    return index == 0 ? s->position : index <= SIM_WORD ? s->recent[index - 1] : sim_mix(mark, index);
+}
+
+static uint32_t stored_words(const sim_pages *p)
+{
+    return p->state_pages * p->mover.parts * p->page_tokens;
 }
 
 void sim_state_store(sim_pages *p, const sim_state *s, const page_id *pages)
 {
-    for (uint32_t i = 0; i < p->state_pages * p->mover.parts * p->page_tokens; i++)
-        *state_word(p, pages, i) = stored_word(s, i);
+    uint64_t mark = mark_of(s);
+    for (uint32_t i = 0; i < stored_words(p); i++)
+        *state_word(p, pages, i) = stored_word(s, mark, i);
 }
 
 uint64_t sim_state_fetch(const sim_pages *p, sim_state *s, const page_id *pages)
 {
     uint64_t fault = 0;
     s->position = (uint32_t)*state_word(p, pages, 0);
-    s->recent[0] = *state_word(p, pages, 1);
-    for (uint32_t i = 2; i < STATE_WORDS; i++)
-        s->recent[i - 1] = *state_word(p, pages, i) ^ filling(s, i);
-    for (uint32_t i = 0; i < p->state_pages * p->mover.parts * p->page_tokens; i++)
-        if (*state_word(p, pages, i) != stored_word(s, i))
+    for (uint32_t i = 0; i < SIM_WORD; i++)
+        s->recent[i] = *state_word(p, pages, 1 + i);
+    uint64_t mark = mark_of(s);
+    for (uint32_t i = 0; i < stored_words(p); i++)
+        if (*state_word(p, pages, i) != stored_word(s, mark, i))
             fault = sim_mix(fault, i) | 1;
     return fault;
 }
