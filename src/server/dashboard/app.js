@@ -1,5 +1,6 @@
 // The page: asks the server what happened, and keeps tiles, tables and pictures up to date.
 import { call, getJson, key, Refused } from "./api.js";
+import { showCache } from "./cache.js";
 import { startChat } from "./chat.js";
 import { showCurves } from "./curves.js";
 import * as draw from "./draw.js";
@@ -115,10 +116,12 @@ function facts(list, pairs) {
 }
 
 function showMemory() {
-  const m = state.memory, used = m.pages_total - m.pages_free;
+  const m = state.memory, idle = state.cache ? state.cache.idle_pages : 0;
+  const used = Math.max(0, m.pages_total - m.pages_free - idle);
   $("memory-bar").style.width = (m.pages_total ? (used / m.pages_total) * 100 : 0) + "%";
   facts($("memory"), [
     ["KV pages in use", `${count(used)} of ${count(m.pages_total)}`],
+    ...(idle ? [["Idle, for the cache", count(idle)]] : []),
     ["KV pool", m.page_bytes ? bytes(m.pages_total * m.page_bytes) : `${m.page_tokens} tokens a page`],
     ["Weights read by a decode step", bytes(m.weight_bytes)],
     ["Resident", bytes(m.resident_bytes)],
@@ -204,6 +207,7 @@ async function stateLoop() {
         showCauses();
         showRoof();
         showMemory();
+        showCache(state.cache);
         put($("clock"), record.lost ? " · " + count(record.lost) + " records came too fast for this page" : "");
       } catch (problem) {
         failed(problem);
