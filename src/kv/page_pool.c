@@ -10,8 +10,10 @@
 struct page_pool {
     uint32_t *holders;   /* (total): 0 means free */
     uint8_t *kept;       /* (total): the prefix cache holds one share */
+    uint8_t *listed;     /* (total): is in `changed` */
+    page_id *changed;    /* (total): changed_count pages whose idleness changed */
     page_id *free_pages; /* (total): a stack of free_count ids */
-    uint32_t total, free_count, idle;
+    uint32_t total, free_count, idle, changed_count;
     uint64_t acquired, released;
 };
 
@@ -38,9 +40,11 @@ status page_pool_create(page_pool **out, const page_pool_config *config, error *
     if (pool) {
         pool->holders = calloc(config->page_count, sizeof *pool->holders);
         pool->kept = calloc(config->page_count, sizeof *pool->kept);
+        pool->listed = calloc(config->page_count, sizeof *pool->listed);
+        pool->changed = calloc(config->page_count, sizeof *pool->changed);
         pool->free_pages = calloc(config->page_count, sizeof *pool->free_pages);
     }
-    if (!pool || !pool->holders || !pool->kept || !pool->free_pages) {
+    if (!pool || !pool->holders || !pool->kept || !pool->listed || !pool->changed || !pool->free_pages) {
         page_pool_destroy(pool);
         return error_set(err, ERR_MEMORY, "page pool: no memory for the tables of %u pages", config->page_count);
     }
@@ -56,8 +60,19 @@ void page_pool_destroy(page_pool *pool)
         return;
     free(pool->holders);
     free(pool->kept);
+    free(pool->listed);
+    free(pool->changed);
     free(pool->free_pages);
     free(pool);
+}
+
+/* A kept page with one holder is idle from now on, or was until now. */
+static void idle_changed(page_pool *pool, page_id page, bool idle)
+{
+    pool->idle += idle ? 1 : UINT32_MAX;
+    if (!pool->listed[page])
+        pool->changed[pool->changed_count++] = page;
+    pool->listed[page] = 1;
 }
 
 bool page_pool_acquire(page_pool *pool, page_id *out)
@@ -75,7 +90,8 @@ bool page_pool_acquire(page_pool *pool, page_id *out)
 void page_pool_share(page_pool *pool, page_id page)
 {
     assert(page < pool->total && pool->holders[page] > 0 && pool->holders[page] < UINT32_MAX);
-    pool->idle -= pool->kept[page] && pool->holders[page] == 1;
+    if (pool->kept[page] && pool->holders[page] == 1)
+        idle_changed(pool, page, false);
     pool->holders[page]++;
 }
 
@@ -83,7 +99,8 @@ void page_pool_release(page_pool *pool, page_id page)
 {
     assert(page < pool->total && pool->holders[page] > 0);
     if (--pool->holders[page] > 0) {
-        pool->idle += pool->kept[page] && pool->holders[page] == 1;
+        if (pool->kept[page] && pool->holders[page] == 1)
+            idle_changed(pool, page, true);
         return;
     }
     assert(!pool->kept[page]);
@@ -97,7 +114,16 @@ void page_pool_keep(page_pool *pool, page_id page, bool kept)
     assert(page < pool->total && pool->holders[page] > 0 && pool->kept[page] != kept);
     pool->kept[page] = kept;
     if (pool->holders[page] == 1)
-        pool->idle += kept ? 1 : UINT32_MAX;
+        idle_changed(pool, page, kept);
+}
+
+bool page_pool_next_changed(page_pool *pool, page_id *out)
+{
+    if (pool->changed_count == 0)
+        return false;
+    *out = pool->changed[--pool->changed_count];
+    pool->listed[*out] = 0;
+    return true;
 }
 
 uint32_t page_pool_holders(const page_pool *pool, page_id page)

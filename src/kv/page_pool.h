@@ -34,6 +34,9 @@ void page_pool_release(page_pool *pool,
 
 /* The prefix cache's own mark on a page that it holds a share of: a kept page with one holder is idle. */
 void page_pool_keep(page_pool *pool, page_id page, bool kept); /* asserts that it changes */
+/* Takes one page off the list of kept pages that became idle, or ceased to be, since the last call (some may have done
+ * both, or be kept no more); false: the list is empty. So the cache need not look at all of them. */
+bool page_pool_next_changed(page_pool *pool, page_id *out);
 
 uint32_t page_pool_holders(const page_pool *pool, page_id page);
 page_pool_counts page_pool_read_counts(const page_pool *pool);

@@ -40,7 +40,9 @@ typedef struct {       /* a place in the tree; pins its node, so what lies above
     uint32_t depth;    /* pages from the root to the node */
     uint64_t space;
     uint32_t owner; /* < PREFIX_OWNERS_MAX: a tenant and a class; whose floor and counts */
-    bool continues; /* what is added here goes on where an entry had ended: a session, not a document */
+    uint32_t epoch; /* of the owner at the opening: text that was forgotten since does not come back */
+    bool continues; /* what is added here goes on where an entry had ended: a session, not a document. Set by open and
+                       extend, the caller may set it as well */
 } prefix_cursor;
 
 typedef struct {
