@@ -331,8 +331,10 @@ uint32_t prefix_cache_available(const prefix_cache *c, uint32_t owner)
         const prefix_owner *from = &c->owners[o];
         uint32_t may = (binding ? from->pure : from->loose) + from->idle_state_pages;
         uint32_t slack = from->pages > from->floor ? from->pages - from->floor : 0;
-        if (o != owner && may > slack)
-            may = slack >= step ? slack - (step - 1) : 0;
+        if (o != owner && from->loose + from->idle_state_pages > slack) { /* the last checkpoint may not fit in */
+            slack = slack >= step ? slack - (step - 1) : 0;
+            may = may < slack ? may : slack;
+        }
         sum += may;
     }
     return sum;

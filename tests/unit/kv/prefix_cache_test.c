@@ -306,7 +306,8 @@ static prefix_match naive_find(model *m, uint64_t space, const int32_t *tokens, 
 static void act_open(model *m, runner *r)
 {
     fixture *f = &m->f;
-    uint32_t count = below(m, PAGE_TOKENS * PATH_MAX_PAGES + 1), pages_max = below(m, PATH_MAX_PAGES + 1);
+    uint32_t count = below(m, PAGE_TOKENS * PATH_MAX_PAGES + 1);
+    uint32_t pages_max = below(m, PATH_MAX_PAGES + 1);
     *r = (runner){.open = true, .space = below(m, 2)};
     for (uint32_t i = 0; i < PAGE_TOKENS * PATH_MAX_PAGES; i++)
         r->tokens[i] = below(m, 5) == 0;
@@ -319,8 +320,8 @@ static void act_open(model *m, runner *r)
     r->depth = match.usable ? 1 + below(m, match.usable) : 0;
     while (r->depth && f->config.state_pages && !path_of(m, r->space, r->tokens, r->depth)->has_state)
         r->depth--;
-    prefix_cache_open(f->cache, &r->cursor, r->space, below(m, OWNERS), r->tokens, r->depth, f->now_us, r->pages,
-                      state);
+    uint32_t owner = below(m, OWNERS);
+    prefix_cache_open(f->cache, &r->cursor, r->space, owner, r->tokens, r->depth, f->now_us, r->pages, state);
     for (uint32_t i = 0; i < r->depth; i++)
         assert_int_equal(r->pages[i], path_of(m, r->space, r->tokens, i + 1)->page);
     for (uint32_t i = 0; r->depth && i < f->config.state_pages; i++) {
@@ -424,7 +425,8 @@ static void act_hold_or_release(model *m)
 
 static void act_forget(model *m)
 {
-    uint32_t first = below(m, OWNERS), count = 1 + below(m, 2);
+    uint32_t first = below(m, OWNERS);
+    uint32_t count = 1 + below(m, 2);
     bool gone[POOL_PAGES] = {false};
     for (uint32_t i = 0; i < m->path_count; i++)
         for (uint32_t j = 0; j < m->path_count; j++)
@@ -473,7 +475,8 @@ static void act(model *m)
     } else if (what < 80) {
         act_hold_or_release(m);
     } else if (what < 84) {
-        make_room(m, below(m, OWNERS), below(m, POOL_PAGES));
+        uint32_t pages = below(m, POOL_PAGES);
+        make_room(m, below(m, OWNERS), pages);
     } else if (what < 88) {
         prefix_cache_trim(m->f.cache, m->f.now_us);
         note_evictions(m);
@@ -482,11 +485,13 @@ static void act(model *m)
     } else if (what < 91) {
         m->floors[below(m, OWNERS)] = 0;
         uint32_t o = below(m, OWNERS);
-        m->floors[o] = below(m, 2) * below(m, 12);
+        m->floors[o] = below(m, 24);
+        m->floors[o] = m->floors[o] < 12 ? m->floors[o] : 0;
         for (o = 0; o < OWNERS; o++)
             prefix_cache_set_floor(m->f.cache, o, m->floors[o]);
     } else if (what < 92) {
-        prefix_cache_set_cost(m->f.cache, below(m, 100), below(m, 3));
+        uint32_t token_us = below(m, 100);
+        prefix_cache_set_cost(m->f.cache, token_us, below(m, 3));
     } else {
         check_counts(m);
     }
