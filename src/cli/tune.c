@@ -10,6 +10,7 @@
 #include "cli/default_model.h"
 #include "cli/help.h"
 #include "cli/tune_files.h"
+#include "cli/tune_reuse.h"
 #include "load/tune_sweep.h"
 #include "model/op_timer.h"
 #include "runner/model_runner.h"
@@ -30,6 +31,7 @@ static const flag_spec tune_flags[] = {
     {"--model", "PATH", "the model, a GGUF file [the default model's place]", NULL},
     {"--gap-ms", "N|auto", "the bound to find the sweet spot for", "auto"},
     {"--chat-share", "F", "of the device time for chats, at least [0.25]", NULL},
+    {"--reuse", "F|URL", "of prompts: a part, or a running server to read it from", NULL},
     {"--quick", NULL, "fewer points, a shorter document: a minute, not four", NULL},
     {"--threads", "N", "worker threads [the machine's]", NULL},
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
@@ -184,6 +186,7 @@ static status measure(tune *t, bool real, error *err)
                               .teller = {tell, t}};
     r->machine = t->machine;
     r->model = t->model;
+    r->kv_token_bytes = (double)t->runner->info.page_bytes / t->runner->info.page_tokens;
     status st = real ? count_flops(t, err) : OK;
     if (!st)
         st = tune_measure_steps(&stepping, &r->costs, err);
@@ -227,6 +230,8 @@ static status read_flags(tune *t, error *err)
         return error_set(err, ERR_INVALID, "--gap-ms: '%s' is not auto or a number from 1 to %d", gap, GAP_MS_MAX);
     if (share && (!decimal_read(span_from(share), &t->chat_share) || t->chat_share > 0.9))
         return error_set(err, ERR_INVALID, "--chat-share: '%s' is not a number from 0 to 0.9", share);
+    if (flag_given(f, "--reuse") && (st = tune_reuse_read(flag_text(f, "--reuse"), &t->report.reuse, err)))
+        return st;
     if (flag_given(f, "--threads") && (st = flag_number(f, "--threads", 1, 1024, &number, err)))
         return st;
     return flag_given(f, "--ctx") ? flag_number(f, "--ctx", 1, 1u << 24, &number, err) : OK;

@@ -62,6 +62,12 @@ typedef struct {
     char refused[TUNE_REFUSED_MAX]; /* why the engine refused these settings; "": it did not */
 } tune_point;
 
+typedef struct { /* of the user's requests: a given share, or a running server's numbers */
+    bool given, measured;
+    double share;                        /* of prompt tokens that were sent before, 0 to 1 */
+    double prompt_tokens, answer_tokens; /* means; 0: not known */
+} tune_reuse;
+
 typedef struct {
     const char *machine, *model;
     uint64_t unix_seconds;
@@ -74,6 +80,8 @@ typedef struct {
     tune_spread alone_us;                  /* the document alone, to its first token; premiums are against the least */
     double solo_gap_us, solo_tokens_per_s; /* the chat alone: median gap */
     tune_costs costs;
+    tune_reuse reuse;
+    double kv_token_bytes; /* of KV as it is kept; 0: not known */
     tune_point points[TUNE_POINTS_MAX];
     uint32_t point_count;
 } tune_report;
@@ -108,10 +116,22 @@ int tune_sweet(const tune_report *r, const char *policy);
  * point at all. */
 int tune_choice(const tune_report *r);
 
+/* Does a prefix cache spare more of a request's time here, or a quantized KV cache? */
+typedef struct {
+    bool known; /* enough was measured to say */
+    double prompt_tokens, answer_tokens;
+    double read_us, spared_us;      /* reading a prompt; of it the part that comes back */
+    double answer_us, q8_us, q4_us; /* generating an answer; what the two types spare of it, by their bytes */
+    double break_even;              /* the share of prompts from which on the cache spares more than q8; 1: never */
+} tune_cache_advice;
+enum { TUNE_Q8_PERCENT = 53, TUNE_Q4_PERCENT = 28 }; /* of the bytes of f16, scales included */
+tune_cache_advice tune_cache_advise(const tune_report *r);
+
 void tune_curves_json(const tune_report *r, buf *out);
 void tune_steps_json(const tune_report *r, buf *out);
 void tune_html(const tune_report *r, buf *out);
-void tune_table(const tune_report *r, buf *out); /* for a terminal, at most 80 columns */
+void tune_table(const tune_report *r, buf *out);      /* for a terminal, at most 80 columns */
+void tune_cache_text(const tune_report *r, buf *out); /* a part of the table; nothing when it is not known */
 
 typedef struct { /* other settings that the run had, for [server]; NULL: not set */
     const char *name, *value;

@@ -22,7 +22,8 @@ static const char style[] =
     ".choice{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--s4);border-radius:8px;"
     "padding:14px 18px;margin:18px 0}.choice b{font-size:20px;letter-spacing:-.01em}.choice p{margin:4px 0 "
     "0;max-width:100ch}"
-    "code{font:13.5px ui-monospace,monospace;overflow-wrap:anywhere}\n"
+    "code{font:13.5px ui-monospace,monospace;overflow-wrap:anywhere}pre{font:13.5px/1.5 ui-monospace,monospace;"
+    "white-space:pre-wrap}\n"
     ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr));gap:16px}"
     "figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px 8px}"
     "figcaption{color:var(--ink);font-weight:600;font-size:14px;margin-bottom:8px}\n"
@@ -274,6 +275,18 @@ static void put_step_plots(const tune_report *r, plot *p, buf *out)
 
 /* ---- words and tables ---- */
 
+static void put_cache(const tune_report *r, buf *out)
+{
+    buf text = {0};
+    tune_cache_text(r, &text);
+    if (text.size) {
+        buf_text(out, "<h2>Prefix cache or quantized KV</h2>\n<pre>");
+        plot_text(out, text.data + strspn(text.data, "\n"));
+        buf_text(out, "</pre>\n");
+    }
+    buf_free(&text);
+}
+
 static void put_choice(const tune_report *r, buf *out)
 {
     int choice = tune_choice(r);
@@ -376,6 +389,7 @@ void tune_html(const tune_report *r, buf *out)
     put_bound_plots(r, p, out);
     put_table(r, out);
     put_step_plots(r, p, out);
+    put_cache(r, out);
     buf_text(out, "</main></body></html>\n");
     free(p);
 }

@@ -116,6 +116,25 @@ static void put_policies(const tune_report *r, buf *out)
     buf_text(out, policy ? "]}],\n" : "],\n");
 }
 
+/* ,"cache":{...}; nothing when too little was measured */
+static void put_cache(const tune_report *r, buf *out)
+{
+    tune_cache_advice a = tune_cache_advise(r);
+    if (!a.known)
+        return;
+    buf_text(out, ",\n\"cache\":{");
+    number(out, "reuse", r->reuse.given ? r->reuse.share : NAN);
+    number(out, "prompt_tokens", a.prompt_tokens);
+    number(out, "answer_tokens", a.answer_tokens);
+    number(out, "read_ms", a.read_us / 1e3);
+    number(out, "cache_spares_ms", r->reuse.given ? a.spared_us / 1e3 : NAN);
+    number(out, "generate_ms", a.answer_us / 1e3);
+    number(out, "q8_spares_ms", a.q8_us / 1e3);
+    number(out, "q4_spares_ms", a.q4_us / 1e3);
+    put_number(out, "break_even_reuse", a.break_even);
+    buf_byte(out, '}');
+}
+
 void tune_curves_json(const tune_report *r, buf *out)
 {
     int choice = tune_choice(r);
@@ -150,7 +169,9 @@ void tune_curves_json(const tune_report *r, buf *out)
         first = false;
         put_point(r, &r->points[i], out);
     }
-    buf_text(out, "]}\n");
+    buf_byte(out, ']');
+    put_cache(r, out);
+    buf_text(out, "}\n");
 }
 
 /* ---- steps.json ---- */

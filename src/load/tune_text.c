@@ -45,6 +45,7 @@ void tune_table(const tune_report *r, buf *out)
         buf_printf(out, "\nSweet spot: %s, chunks of %u: the document takes %.2fx, 99 of 100 gaps within %.1f ms.\n",
                    r->points[choice].policy, r->points[choice].chunk, tune_value(&r->points[choice])->premium,
                    tune_value(&r->points[choice])->p99_us / 1e3);
+    tune_cache_text(r, out);
 }
 
 /* ---- headway.conf ---- */

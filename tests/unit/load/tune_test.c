@@ -322,6 +322,79 @@ static void the_page_escapes_names_and_loads_nothing(void **state)
     free(r);
 }
 
+/* ---- cache or quantize ---- */
+
+/* 1 ms a token and none by depth; a step of 10 ms, and 1 us more for each token of context. */
+static tune_report *plain_box(void)
+{
+    tune_report *r = report_of();
+    r->document_tokens = 2000;
+    r->alone_us = (tune_spread){2e6, 2e6, 2e6, 3};
+    r->costs.chunks.items[r->costs.chunks.count++] = (tune_cost){512, 0, {512e3, 512e3, 512e3, 3}};
+    r->costs.depths.items[r->costs.depths.count++] = (tune_cost){1, 0, {10e3, 10e3, 10e3, 3}};
+    r->costs.depths.items[r->costs.depths.count++] = (tune_cost){1, 4000, {14e3, 14e3, 14e3, 3}};
+    return r;
+}
+
+static void what_cache_and_quantization_spare_is_known_exactly(void **state)
+{
+    (void)state;
+    tune_report *r = plain_box();
+    r->reuse = (tune_reuse){.given = true, .share = 0.9, .prompt_tokens = 8000, .answer_tokens = 100};
+    tune_cache_advice a = tune_cache_advise(r);
+    assert_true(a.known);
+    assert_true(fabs(a.read_us - 8e6) < 1 && fabs(a.spared_us - 7.2e6) < 1);
+    double kv_us = 100 * 1.0 * 8050;
+    assert_true(fabs(a.answer_us - (100 * 10e3 + kv_us)) < 1);
+    assert_true(fabs(a.q8_us - 0.47 * kv_us) < 1 && fabs(a.q4_us - 0.72 * kv_us) < 1);
+    assert_true(fabs(a.break_even - 0.47 * kv_us / 8e6) < 1e-6);
+    free(r);
+}
+
+static void depth_makes_the_end_of_a_prompt_dearer(void **state)
+{
+    (void)state;
+    tune_report *r = plain_box();
+    r->alone_us.least = 4e6; /* twice what the first chunk says: x + x^2 / 2000, in ms */
+    r->reuse = (tune_reuse){.given = true, .share = 0.5, .prompt_tokens = 2000, .answer_tokens = 1000};
+    tune_cache_advice a = tune_cache_advise(r);
+    assert_true(fabs(a.read_us - 4e6) < 1 && fabs(a.spared_us - 1.5e6) < 1);
+    double tokens = a.break_even * 2000;
+    assert_true(fabs(tokens + tokens * tokens / 2000 - a.q8_us / 1e3) < 1e-3);
+    free(r);
+}
+
+static void the_advice_follows_the_reuse(void **state)
+{
+    (void)state;
+    tune_report *r = plain_box();
+    buf out = {0};
+    r->kv_token_bytes = 23040;
+    r->reuse = (tune_reuse){.given = true, .measured = true, .share = 0.9, .prompt_tokens = 8000, .answer_tokens = 100};
+    tune_cache_text(r, &out);
+    assert_non_null(strstr(out.data, "Cache first"));
+    for (const char *line = out.data; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        assert_true(strcspn(line, "\n") <= 80);
+    assert_non_null(strstr(out.data, "90% (measured)"));
+    assert_non_null(strstr(out.data, "176 MB in f16"));
+    r->reuse = (tune_reuse){.given = true, .share = 0.01, .prompt_tokens = 8000, .answer_tokens = 100};
+    buf_clear(&out);
+    tune_cache_text(r, &out);
+    assert_non_null(strstr(out.data, "Quantize first"));
+    r->reuse.given = false;
+    buf_clear(&out);
+    tune_cache_text(r, &out);
+    assert_non_null(strstr(out.data, "Above a reuse of"));
+    for (const char *line = out.data; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        assert_true(strcspn(line, "\n") <= 80);
+    r->costs.depths.count = 1;
+    buf_clear(&out);
+    tune_cache_text(r, &out);
+    assert_int_equal(out.size, 0); /* not enough is known */
+    buf_free(&out);
+    free(r);
+}
+
 static void plots_leave_out_what_cannot_be_drawn(void **state)
 {
     (void)state;
@@ -519,6 +592,9 @@ int main(void)
         cmocka_unit_test(steps_are_json_with_rates_and_spread),
         cmocka_unit_test(the_config_is_one_that_serve_reads),
         cmocka_unit_test(the_page_escapes_names_and_loads_nothing),
+        cmocka_unit_test(what_cache_and_quantization_spare_is_known_exactly),
+        cmocka_unit_test(depth_makes_the_end_of_a_prompt_dearer),
+        cmocka_unit_test(the_advice_follows_the_reuse),
         cmocka_unit_test(plots_leave_out_what_cannot_be_drawn),
         cmocka_unit_test(a_document_as_long_as_its_chunk_is_one_gap),
         cmocka_unit_test(decode_first_starves_the_document),
