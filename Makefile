@@ -22,7 +22,7 @@ ifneq (,$(filter x86_64 amd64,$(ARCH)))
 SKIP := src/tensor/cpu/neon/%
 endif
 ifneq (,$(filter aarch64 arm64,$(ARCH)))
-SKIP := src/tensor/cpu/avx2/% src/tensor/cpu/avx512/%
+SKIP := src/tensor/cpu/avx2/% src/tensor/cpu/avx512/% src/tensor/cpu/avx512bf16/%
 endif
 SOURCES := $(filter-out $(SKIP),$(shell find src -name '*.c' | LC_ALL=C sort))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/obj/%.o)
@@ -38,6 +38,8 @@ $(BUILD)/obj/model/sampler.o: OPT := $(KERNEL_OPT) -fno-trapping-math
 $(BUILD)/obj/tensor/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c $(VECTOR_OPT)
 $(BUILD)/obj/tensor/cpu/avx512/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c \
     -mfma $(VECTOR_OPT)
+$(BUILD)/obj/tensor/cpu/avx512bf16/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c \
+    -mfma -mavx512vbmi -mavx512bf16 $(VECTOR_OPT)
 $(BUILD)/obj/tensor/cpu/neon/%.o: ISA := -march=armv8.2-a+dotprod+fp16
 $(BUILD)/obj/cli/main.o: ISA := -DHEADWAY_VERSION='"$(VERSION)"'
 

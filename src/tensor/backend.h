@@ -163,7 +163,7 @@ typedef struct {
 
 typedef struct {
     uint32_t threads;    /* 0: the machine's */
-    const char *kernels; /* NULL: best; "generic", "avx2", "avx512", "neon" */
+    const char *kernels; /* NULL: best; "generic", "avx2", "avx512", "avx512bf16", "neon" */
 } backend_config;
 
 typedef struct backend_ops {

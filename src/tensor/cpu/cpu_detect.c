@@ -14,6 +14,8 @@ typedef struct {
     const char *name;
     bool (*present)(void);
     const matmul_kernels *matmul;
+    const char *floats; /* whose float family it takes */
+    const bf16_kernels *bf16;
 } isa;
 
 static bool always(void)
@@ -34,6 +36,11 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");
 }
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+}
 #elif defined(__aarch64__)
 static bool has_dotprod(void)
 {
@@ -48,12 +55,13 @@ static bool has_dotprod(void)
 
 static const isa ISAS[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, &matmul_kernels_avx512},
-    {"avx2", has_avx2, &matmul_kernels_avx2},
+    {"avx512bf16", has_avx512bf16, &matmul_kernels_avx512, "avx512", &bf16_kernels_avx512},
+    {"avx512", has_avx512, &matmul_kernels_avx512, "avx512", NULL},
+    {"avx2", has_avx2, &matmul_kernels_avx2, "avx2", NULL},
 #elif defined(__aarch64__)
-    {"neon", has_dotprod, &matmul_kernels_neon},
+    {"neon", has_dotprod, &matmul_kernels_neon, "neon", NULL},
 #endif
-    {"generic", always, &matmul_kernels_generic},
+    {"generic", always, &matmul_kernels_generic, "generic", NULL},
 };
 enum { ISA_COUNT = sizeof(ISAS) / sizeof(ISAS[0]) };
 
@@ -71,7 +79,7 @@ status cpu_kernels_choose(const char *name, cpu_kernels *out, error *err)
     for (size_t i = 0; i < ISA_COUNT; i++) {
         if ((name && strcmp(name, ISAS[i].name) != 0) || !ISAS[i].present())
             continue;
-        *out = (cpu_kernels){ISAS[i].name, ISAS[i].matmul, float_kernels_named(ISAS[i].name)};
+        *out = (cpu_kernels){ISAS[i].name, ISAS[i].matmul, float_kernels_named(ISAS[i].floats), ISAS[i].bf16};
         return OK;
     }
     char have[64];

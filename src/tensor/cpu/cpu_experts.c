@@ -4,8 +4,8 @@
  * the other rows show in a row's bits. Within a group: pack rows, gate and up, activation, down, add. */
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/cpu_os.h"
+#include "tensor/cpu/cpu_tiles.h"
 #include "tensor/cpu/float_kernels.h"
-#include "tensor/cpu/matmul_kernels.h"
 
 #include <assert.h>
 #include <math.h>
@@ -28,8 +28,7 @@ typedef struct {                   /* an expert's pairs of this group: neighbour
 } expert_run;
 
 typedef struct {
-    bool is_float;
-    act_form form;
+    tile_form form;
     size_t tile_bytes;
 } tile_shape;
 
@@ -111,14 +110,14 @@ static void lay_out(experts_job *job)
     assert(at <= (uint8_t *)job->backend->expert_rows.memory + job->backend->expert_rows.bytes);
 }
 
-static tile_shape shape_for(const weight *w)
+/* Of weights that meet the same rows. */
+static tile_shape shape_for(const cpu_backend *self, const weight *a, const weight *b)
 {
-    tile_shape s = {.is_float = w->format == NULL};
-    if (w->format)
-        s.form = (act_form){w->format->group == 16, w->format->has_min};
-    s.tile_bytes = s.is_float ? (size_t)w->cols * TILE_ROWS * 4 : w->cols / BLOCK_COLS * act_block_bytes(s.form);
-    s.tile_bytes = (s.tile_bytes + 63) & ~(size_t)63;
-    return s;
+    tile_form form = tile_form_of(&self->kernels, a);
+    assert(a->cols == b->cols && a->format == b->format);
+    if (!tile_form_equal(form, tile_form_of(&self->kernels, b)))
+        form = (tile_form){.kind = ROWS_F32}; /* E4M3 beside floats */
+    return (tile_shape){form, tile_form_bytes(form, a->cols)};
 }
 
 /* --- routing --- */
@@ -261,18 +260,6 @@ static const expert_run *run_of_tile(const experts_job *job, uint32_t tile)
     return &job->room.runs[low];
 }
 
-static void pack_tile(const experts_job *job, const tile_shape *s, const float *x, uint32_t rows, uint32_t cols,
-                      uint8_t *to)
-{
-    if (!s->is_float) {
-        job->backend->kernels.matmul->quantize(x, cols, rows, cols, s->form, to);
-        return;
-    }
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t k = 0; k < cols; k++)
-            memcpy(to + 4 * ((size_t)k * rows + r), &x[(size_t)r * cols + k], 4);
-}
-
 /* The tile's first pair (of the group), and its rows. */
 static uint32_t tile_rows(const experts_job *job, uint32_t tile, uint32_t *first)
 {
@@ -291,7 +278,8 @@ static void pack_in(void *ctx, uint32_t tile, uint32_t worker)
         uint32_t row = job->row_start + job->room.rows_of[job->pair_start + first + r];
         memcpy(x + (size_t)r * job->hidden, view_row(job->args->x, row), job->hidden * sizeof(float));
     }
-    pack_tile(job, &job->in, x, rows, job->hidden, job->room.tiles + tile * job->in.tile_bytes);
+    tile_pack(&job->backend->kernels, job->in.form, (tile_source){x, job->hidden, rows, job->hidden},
+              job->room.tiles + tile * job->in.tile_bytes);
 }
 
 static void pack_mid(void *ctx, uint32_t tile, uint32_t worker)
@@ -303,7 +291,8 @@ static void pack_mid(void *ctx, uint32_t tile, uint32_t worker)
     for (uint32_t r = 0; r < rows; r++)
         job->backend->kernels.floats->act_mul(gate + (size_t)r * job->ffn, gate + (size_t)r * job->ffn,
                                               up + (size_t)r * job->ffn, job->ffn, job->args->act);
-    pack_tile(job, &job->mid, gate, rows, job->ffn, job->room.tiles + tile * job->mid.tile_bytes);
+    tile_pack(&job->backend->kernels, job->mid.form, (tile_source){gate, job->ffn, rows, job->ffn},
+              job->room.tiles + tile * job->mid.tile_bytes);
 }
 
 static void run_phase(experts_job *job, pool_tile tile, uint32_t count, size_t floats)
@@ -364,7 +353,9 @@ static void run_panels(const experts_job *job, const expert_run *run, const run_
         uint32_t index = run->expert * t->w->panels + p, left = t->w->rows - p * PANEL_ROWS;
         panel_out to = {.out = t->out + p * PANEL_ROWS, .stride = t->stride};
         to.lanes = left < PANEL_ROWS ? left : PANEL_ROWS;
-        if (!t->w->format)
+        if (t->shape->form.kind == ROWS_BF16)
+            job->backend->kernels.bf16->dot(t->w, index, &rows, &to);
+        else if (!t->w->format)
             panel_floats(job, run, t, index, to);
         else if (run->count <= k->fused_rows)
             k->dot_packed(t->w, index, x, run->count, &to);
@@ -448,11 +439,10 @@ void cpu_experts(backend *self, const experts_args *a)
     experts_job job = {.backend = cpu_backend_of(self), .args = a, .experts = a->gate->stack};
     job.hidden = a->gate->cols;
     job.ffn = a->gate->rows;
-    job.in = shape_for(a->gate);
-    job.mid = shape_for(a->down);
+    job.in = shape_for(job.backend, a->gate, a->up);
+    job.mid = shape_for(job.backend, a->down, a->down);
     assert(a->used <= EXPERTS_USED_MAX && a->end <= job.experts && job.experts <= EXPERTS_MAX);
-    assert(a->up->cols == job.hidden && a->down->rows == job.hidden && a->down->cols == job.ffn);
-    assert(shape_for(a->up).tile_bytes == job.in.tile_bytes && a->up->format == a->gate->format);
+    assert(a->down->rows == job.hidden && a->down->cols == job.ffn);
     lay_out(&job);
     for (; job.row_start < a->rows; job.row_start += job.rows) {
         uint32_t left = a->rows - job.row_start, starts[EXPERTS_MAX + 1], expert = 0, at = 0;

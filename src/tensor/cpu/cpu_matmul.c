@@ -5,8 +5,7 @@
 #include "tensor/cpu/cpu_matmul.h"
 
 #include "tensor/cpu/cpu_os.h"
-#include "tensor/cpu/cpu_weight.h"
-#include "tensor/cpu/matmul_kernels.h"
+#include "tensor/cpu/cpu_tiles.h"
 
 #include <assert.h>
 #include <string.h>
@@ -24,8 +23,7 @@ enum {
 
 /* One packed copy of the rows. */
 typedef struct {
-    bool is_float;
-    act_form form;
+    tile_form form;
     uint8_t *tiles;
     size_t tile_bytes;
 } packing;
@@ -58,17 +56,9 @@ void cpu_matmul_close(cpu_backend *self)
     self->activations.memory = NULL;
 }
 
-/* Bytes of one tile in a form; a multiple of 64. */
-static size_t tile_bytes(bool is_float, act_form form, uint32_t cols)
-{
-    size_t bytes = is_float ? (size_t)cols * TILE_ROWS * 4 : cols / BLOCK_COLS * act_block_bytes(form);
-    return (bytes + 63) & ~(size_t)63;
-}
-
 status cpu_matmul_reserve(cpu_backend *self, uint32_t cols, error *err)
 {
-    act_form widest = {.split = true};
-    size_t need = FORMS_MAX * tile_bytes(true, widest, cols);
+    size_t need = FORMS_MAX * tile_form_bytes((tile_form){.kind = ROWS_F32}, cols);
     if (need <= self->activations.bytes)
         return OK;
     void *memory = cpu_os_alloc(need);
@@ -83,16 +73,11 @@ status cpu_matmul_reserve(cpu_backend *self, uint32_t cols, error *err)
 
 static uint32_t find_packing(matmul_job *job, const weight *w)
 {
-    packing want = {.is_float = w->format == NULL};
-    if (w->format)
-        want.form = (act_form){w->format->group == 16, w->format->has_min};
-    for (uint32_t i = 0; i < job->packing_count; i++) {
-        const packing *have = &job->packings[i];
-        if (have->is_float == want.is_float && have->form.split == want.form.split &&
-            have->form.has_min == want.form.has_min)
+    packing want = {.form = tile_form_of(&job->backend->kernels, w)};
+    for (uint32_t i = 0; i < job->packing_count; i++)
+        if (tile_form_equal(job->packings[i].form, want.form))
             return i;
-    }
-    want.tile_bytes = tile_bytes(want.is_float, want.form, job->cols);
+    want.tile_bytes = tile_form_bytes(want.form, job->cols);
     job->packings[job->packing_count] = want;
     return job->packing_count++;
 }
@@ -143,13 +128,6 @@ static void plan_units(matmul_job *job)
 
 /* --- packing rows --- */
 
-static void pack_float_tile(const float *x, size_t stride, uint32_t rows, uint32_t cols, float *tile)
-{
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t k = 0; k < cols; k++)
-            tile[(size_t)k * rows + r] = x[r * stride + k];
-}
-
 static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
 {
     (void)worker;
@@ -157,12 +135,8 @@ static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
     const packing *p = &job->packings[index / job->tiles];
     uint32_t tile = index % job->tiles, row = tile * job->tile_rows;
     uint32_t rows = job->rows - row < job->tile_rows ? job->rows - row : job->tile_rows;
-    const float *x = view_row(job->args->x, job->row_start + row);
-    uint8_t *to = p->tiles + tile * p->tile_bytes;
-    if (p->is_float)
-        pack_float_tile(x, job->args->x.stride, rows, job->cols, (float *)to);
-    else
-        job->backend->kernels.matmul->quantize(x, job->args->x.stride, rows, job->cols, p->form, to);
+    tile_source from = {view_row(job->args->x, job->row_start + row), job->args->x.stride, rows, job->cols};
+    tile_pack(&job->backend->kernels, p->form, from, p->tiles + tile * p->tile_bytes);
 }
 
 static void pack_rows(matmul_job *job)
@@ -211,11 +185,11 @@ static void run_panel(const matmul_job *job, const band_work *work, void *scratc
     uint32_t last_row = work->tile_end * job->tile_rows < job->rows ? work->tile_end * job->tile_rows : job->rows;
     uint32_t band_rows = last_row - work->tile_start * job->tile_rows;
     const uint8_t *tiles_at = work->packing->tiles + work->tile_start * work->packing->tile_bytes;
-    bool fused = w->format && band_rows <= k->fused_rows;
-    if (w->format && !fused && band_rows <= k->wide_rows) {
+    bool fused = w->format && band_rows <= k->fused_rows, halves = work->packing->form.kind == ROWS_BF16;
+    if (halves || (w->format && !fused && band_rows <= k->wide_rows)) {
         tile_run run = {tiles_at, work->packing->tile_bytes, job->tile_rows, band_rows};
         panel_out to = output_of(job, work, work->tile_start);
-        k->dot_wide(w, work->panel, &run, &to);
+        (halves ? job->backend->kernels.bf16->dot : k->dot_wide)(w, work->panel, &run, &to);
         return;
     }
     panel unpacked = panel_in(scratch, job->cols);

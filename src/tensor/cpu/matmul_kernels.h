@@ -9,8 +9,9 @@
  *         acc = acc + (float)dot * (scale_w * scale_x)     (fused or not, as the instruction set has it)
  *         acc = acc + min_w * (scale_x * (float)sum q)     (only types with a min)
  *     out = acc;  out = out + bias;  out = out + old       (the last two only when asked for)
- * and for float weights acc = acc + w[k] * x[k], k ascending (MXFP8 may be summed per block before its scale). So a
- * row's result never depends on its neighbours. Any thread; two threads never share an output or a panel. */
+ * and for float weights acc = acc + w[k] * x[k], k ascending (MXFP8 may be summed per block before its scale, and with
+ * bf16_kernels x is rounded to bf16). So a row's result never depends on its neighbours. Any thread; two threads never
+ * share an output or a panel. */
 #ifndef HEADWAY_TENSOR_CPU_MATMUL_KERNELS_H
 #define HEADWAY_TENSOR_CPU_MATMUL_KERNELS_H
 
@@ -21,17 +22,19 @@ enum { TILE_ROWS = 12 };
 /* What a quantized tile carries besides codes depends on what the weight's kernel needs. */
 typedef struct {
     bool split;   /* groups of 16: two sums per block */
-    bool has_min; /* the sums are f32, scale * sum, else i32, -sum */
+    bool has_min; /* the sums are f32, scale * sum, else i32, -sum (times what the table likes) */
 } act_form;
 
 /* Block b of a quantized tile is at b * act_block_bytes(form); row r of it: int8 q[32] at ACT_CODES + 32 r, f32 scale
  * at ACT_SCALES + 4 r, then its sums, i32 or f32, at ACT_SUMS + 48 h + 4 r for half h. Unused rows hold anything. A
- * float tile is [cols][rows] f32, as wide as its rows: one row's values lie side by side. */
+ * float tile is [cols][rows] f32, as wide as its rows. Block b of a bf16 tile is at b * BF16_BLOCK_BYTES,
+ * [TILE_ROWS][32] bf16. */
 enum {
     ACT_CODES = 0,
     ACT_SCALES = 32 * TILE_ROWS,
     ACT_SUMS = ACT_SCALES + 4 * TILE_ROWS,
-    ACT_SUM_STRIDE = 4 * TILE_ROWS
+    ACT_SUM_STRIDE = 4 * TILE_ROWS,
+    BF16_BLOCK_BYTES = 2 * BLOCK_COLS * TILE_ROWS
 };
 static inline size_t act_block_bytes(act_form form)
 {
@@ -81,6 +84,14 @@ typedef struct matmul_kernels {
     /* Reads every byte with the widest loads there are (a bandwidth measurement); the result is a checksum. */
     uint64_t (*read_bytes)(const void *from, size_t bytes);
 } matmul_kernels;
+
+/* MXFP8 by dot products of bf16, for machines that have them. */
+typedef struct bf16_kernels {
+    void (*pack)(const float *x, size_t stride, uint32_t rows, uint32_t cols, uint8_t *tile);
+    /* Any number of rows times a packed panel. */
+    void (*dot)(const weight *w, uint32_t index, const tile_run *run, const panel_out *to);
+} bf16_kernels;
+extern const bf16_kernels bf16_kernels_avx512;
 
 extern const matmul_kernels matmul_kernels_generic, matmul_kernels_avx2, matmul_kernels_avx512, matmul_kernels_neon;
 

@@ -17,9 +17,9 @@
 #include <string.h>
 
 enum { HIDDEN = 256, FFN = 256, EXPERTS = 12, USED = 3, ROWS_MAX = 700, STACKS = 3 };
-static const char *const TABLES[] = {"generic", "avx2", "avx512", "neon"};
-static const dtype TYPES[] = {DT_F32, DT_BF16, DT_Q8_0, DT_Q4_1, DT_Q4_K, DT_Q6_K};
-enum { TABLE_COUNT = 4, TYPE_COUNT = sizeof TYPES / sizeof TYPES[0] };
+static const char *const TABLES[] = {"generic", "avx2", "avx512", "avx512bf16", "neon"};
+static const dtype TYPES[] = {DT_F32, DT_BF16, DT_Q8_0, DT_Q4_1, DT_Q4_K, DT_Q6_K, DT_MXFP8};
+enum { TABLE_COUNT = 5, TYPE_COUNT = sizeof TYPES / sizeof TYPES[0] };
 
 typedef struct {
     backend *b;
@@ -46,6 +46,8 @@ static void fill_raw(dtype type, uint8_t *raw, size_t bytes, rng *r)
             memcpy(at, &x, 4);
         else if (type == DT_BF16)
             memcpy(at, &half, 2);
+        else if (type == DT_MXFP8)
+            at[0] = 112;
         else
             memcpy(at + (type == DT_Q6_K ? 208 : 0), &scale, 2);
         if (type == DT_Q4_1 || type == DT_Q4_K)

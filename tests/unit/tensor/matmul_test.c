@@ -118,9 +118,9 @@ static backend *open_table(const char *name, uint32_t threads)
 
 static uint32_t tables(const char *names[TABLES_MAX])
 {
-    static const char *const ALL[] = {"generic", "avx2", "avx512", "neon"};
+    static const char *const ALL[] = {"generic", "avx2", "avx512", "avx512bf16", "neon"};
     uint32_t count = 0;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         backend *b = open_table(ALL[i], 1);
         if (!b)
             continue;
@@ -136,9 +136,11 @@ static bool is_float(dtype t)
 }
 
 /* The activation row as the kernels see it. */
-static void seen_row(dtype type, const float *x, uint32_t cols, float *out)
+static void seen_row(const backend *on, dtype type, const float *x, uint32_t cols, float *out)
 {
-    memcpy(out, x, cols * sizeof(float));
+    bool halves = type == DT_MXFP8 && !strcmp(on->kernels, "avx512bf16");
+    for (uint32_t k = 0; k < cols; k++)
+        out[k] = halves ? bf16_to_f32(f32_to_bf16(x[k])) : x[k];
     for (uint32_t b = 0; !is_float(type) && b < cols; b += 32) {
         float amax = 0;
         for (uint32_t k = 0; k < 32; k++)
@@ -195,7 +197,7 @@ static void check_close(backend *b, dtype type, uint32_t n, uint32_t cols, uint3
     weight *w = weight_on(b, &m);
     multiply(b, w, &m, x, rows, out);
     for (uint32_t r = 0; r < rows; r++) {
-        seen_row(type, x + (size_t)r * cols, cols, seen);
+        seen_row(b, type, x + (size_t)r * cols, cols, seen);
         for (uint32_t i = 0; i < n; i++) {
             double want = 0, size = 0;
             for (uint32_t k = 0; k < cols; k++) {

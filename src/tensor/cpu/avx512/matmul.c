@@ -17,7 +17,7 @@ KERNEL_INLINE int32_t sum_i32(__m128i v)
 KERNEL_INLINE void put_sum(uint8_t *at, int32_t sum, float scale, bool has_min)
 {
     float weighted = scale * (float)sum;
-    int32_t negative = -sum;
+    int32_t negative = -CODE_ZERO * sum;
     if (has_min)
         memcpy(at, &weighted, 4);
     else
@@ -110,7 +110,7 @@ KERNEL_INLINE void quantize_four(const float *x, uint32_t row, act_form form, ui
         __m128i sum = sum_of_four(part[form.split ? h : 1]);
         __m128i weighted = _mm_castps_si128(_mm_mul_ps(scale, _mm_cvtepi32_ps(sum)));
         scatter_four(block + ACT_SUMS + ACT_SUM_STRIDE * h + 4 * row, step,
-                     form.has_min ? weighted : _mm_sub_epi32(zero, sum));
+                     form.has_min ? weighted : _mm_mullo_epi32(sum, _mm_set1_epi32(-CODE_ZERO)));
     }
 }
 
@@ -249,7 +249,7 @@ KERNEL_INLINE void dot_tile(bool split, bool has_min, int rows, uint32_t blocks,
                 __m512i code = _mm512_load_si512(codes + 64 * g);
                 UNROLL
                 for (int r = 0; r < rows; r++)
-                    dot[r] = _mm512_dpbusd_epi32(dot[r], code, broadcast_i32(x + 32 * r + 4 * (groups * h + g)));
+                    dot[r] = dot_four(dot[r], code, x + 32 * r + 4 * (groups * h + g));
             }
             __m512 s = _mm512_load_ps(scales), m = has_min ? _mm512_load_ps(mins) : s;
             UNROLL

@@ -1,6 +1,6 @@
 /* tensor/cpu/avx512/matmul_block.h: one block of 32 columns, 16 rows of weights in the lanes. Codes are shifted so that
- * the zero of every type without a min is CODE_ZERO: then -sum(q) << 7 starts the integer dot, and one kernel serves
- * all. */
+ * the zero of every type without a min is CODE_ZERO: then -CODE_ZERO sum(q) starts the integer dot, and one kernel
+ * serves all. */
 #ifndef HEADWAY_TENSOR_CPU_AVX512_MATMUL_BLOCK_H
 #define HEADWAY_TENSOR_CPU_AVX512_MATMUL_BLOCK_H
 
@@ -12,7 +12,6 @@
 
 enum {
     CODE_ZERO = 128,
-    CODE_ZERO_SHIFT = 7,
     /* How far ahead of its use a line is asked for: about what a core reads from memory in 300 ns. It runs over the
      * panel's end into the next one, which is what is read next. */
     PREFETCH_BYTES = 8192,
@@ -33,6 +32,19 @@ KERNEL_INLINE __m512i broadcast_i32(const uint8_t *at)
     int32_t x;
     memcpy(&x, at, 4);
     return _mm512_set1_epi32(x);
+}
+
+/* Four bytes anywhere, as an operand that the instruction itself broadcasts. */
+typedef struct {
+    int32_t value;
+} __attribute__((packed, may_alias)) four_bytes;
+
+/* acc += codes times four bytes of x. Written out, because GCC makes two instructions of it, and fetching those is then
+ * what limits. */
+KERNEL_INLINE __m512i dot_four(__m512i acc, __m512i codes, const uint8_t *x)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(codes), "m"(*(const four_bytes *)x));
+    return acc;
 }
 
 KERNEL_INLINE __m512 broadcast_f32(const uint8_t *at)
@@ -201,9 +213,7 @@ KERNEL_INLINE void load_scales(scale_kind kind, const uint8_t *scales, uint32_t 
 
 KERNEL_INLINE __m512i dot_start(const uint8_t *x, bool has_min, int half, int r)
 {
-    if (has_min)
-        return _mm512_setzero_si512();
-    return _mm512_slli_epi32(broadcast_i32(x + ACT_SUMS + ACT_SUM_STRIDE * half + 4 * r), CODE_ZERO_SHIFT);
+    return has_min ? _mm512_setzero_si512() : broadcast_i32(x + ACT_SUMS + ACT_SUM_STRIDE * half + 4 * r);
 }
 
 KERNEL_INLINE __m512 add_group(__m512 acc, __m512i dot, const uint8_t *x, bool has_min, __m512 s, __m512 m, int half,

@@ -9,8 +9,8 @@ KERNEL_INLINE __m512i dot_group(const __m512i *code, const uint8_t *x, bool has_
     UNROLL
     for (int g = 0; g < groups; g += 2) {
         const uint8_t *at = x + 32 * r + 4 * (groups * half + g);
-        even = _mm512_dpbusd_epi32(even, code[groups * half + g], broadcast_i32(at));
-        odd = _mm512_dpbusd_epi32(odd, code[groups * half + g + 1], broadcast_i32(at + 4));
+        even = dot_four(even, code[groups * half + g], at);
+        odd = dot_four(odd, code[groups * half + g + 1], at + 4);
     }
     return _mm512_add_epi32(even, odd);
 }

@@ -24,8 +24,7 @@ KERNEL_INLINE void add_rows(bool split, bool has_min, int rows, const __m512i co
         for (int g = 0; g < groups; g++) {
             UNROLL
             for (int r = 0; r < rows; r++)
-                dot[r] = _mm512_dpbusd_epi32(dot[r], code[groups * h + g],
-                                             broadcast_i32(codes + BLOCK_COLS * r + 4 * (groups * h + g)));
+                dot[r] = dot_four(dot[r], code[groups * h + g], codes + BLOCK_COLS * r + 4 * (groups * h + g));
         }
         UNROLL
         for (int r = 0; r < rows; r++)
