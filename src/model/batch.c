@@ -51,7 +51,7 @@ void batch_destroy(const model *m, batch *b)
 
 void batch_start(batch *b, kv_cache *cache, state_cache *states)
 {
-    b->rows = b->segment_count = 0;
+    b->rows = b->segment_count = b->copy_count = 0;
     b->layer = b->op = b->row = 0;
     b->embedded = false;
     b->weight_bytes = b->kv_bytes = 0;
@@ -66,6 +66,13 @@ void batch_add(batch *b, uint32_t slot, const uint32_t *pages, uint32_t position
     for (uint32_t i = 0; i < count; i++)
         b->ids[b->rows + i] = tokens[i];
     b->rows += count;
+}
+
+void batch_copy_state(batch *b, uint32_t row, const uint32_t *pages)
+{
+    assert(b->states && b->copy_count < BATCH_COPIES_MAX && row < b->rows);
+    assert(b->copy_count == 0 || b->copies[b->copy_count - 1].row < row);
+    b->copies[b->copy_count++] = (state_copy){row, pages};
 }
 
 static void embed_rows(const model *m, batch *b)

@@ -96,6 +96,8 @@ typedef struct { /* consecutive tokens of one sequence in a batch */
     uint32_t position, row_start, row_count;
 } batch_segment;
 
+enum { BATCH_COPIES_MAX = 4 };
+
 struct batch {
     buffer *x;                 /* (row_capacity, hidden): the residual stream; lives across yields */
     buffer *expert_in, *picks; /* (row_capacity, hidden), (row_capacity, 2 * experts_used): from FFN_OP to EXPERTS_OP */
@@ -103,15 +105,18 @@ struct batch {
     uint32_t rows, segment_count;
     batch_segment *segments;
     kv_cache *cache;
-    state_cache *states;             /* NULL when the model keeps none */
-    uint32_t layer, op, row;         /* the cursor: the next thing to run */
-    bool embedded;                   /* rows of x hold embeddings */
-    uint64_t weight_bytes, kv_bytes; /* useful bytes of the ops run since batch_start; kv: with states */
-    int32_t *ids;                    /* scratch, row_capacity */
-    uint32_t *positions;             /* scratch, a block of rows */
-    kv_segment *slice;               /* scratch, segment_capacity */
-    state_segment *state_slice;      /* scratch, segment_capacity; the same segments */
-    uint8_t touched[EXPERTS_MAX];    /* experts of the cursor's layer that a row has used */
+    state_cache *states;                     /* NULL when the model keeps none */
+    uint32_t layer, op, row;                 /* the cursor: the next thing to run */
+    bool embedded;                           /* rows of x hold embeddings */
+    uint64_t weight_bytes, kv_bytes;         /* useful bytes of the ops run since batch_start; kv: with states */
+    int32_t *ids;                            /* scratch, row_capacity */
+    uint32_t *positions;                     /* scratch, a block of rows */
+    kv_segment *slice;                       /* scratch, segment_capacity */
+    state_segment *state_slice;              /* scratch, segment_capacity; the same segments */
+    state_copy copies[BATCH_COPIES_MAX];     /* of the state, to be taken on the way: batch_copy_state */
+    state_copy copy_slice[BATCH_COPIES_MAX]; /* scratch: those of a block of rows */
+    uint32_t copy_count;
+    uint8_t touched[EXPERTS_MAX]; /* experts of the cursor's layer that a row has used */
 };
 
 status batch_create(batch **out, const model *m, uint32_t row_capacity, uint32_t segment_capacity, error *err);
@@ -121,6 +126,8 @@ void batch_start(batch *b, kv_cache *cache, state_cache *states); /* empty, curs
  * moves on with the cursor: a batch that is given up leaves it undefined. */
 void batch_add(batch *b, uint32_t slot, const uint32_t *pages, uint32_t position, const int32_t *tokens,
                uint32_t count);
+/* Pages get the state of the row's sequence as it is after the row; whole once the batch is done. Rows ascend. */
+void batch_copy_state(batch *b, uint32_t row, const uint32_t *pages);
 
 /* Advances the cursor by one op of one block of rows (of EXPERTS_OP: some experts of all rows); true when all layers
  * are done. */

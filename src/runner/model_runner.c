@@ -10,7 +10,11 @@
 
 #include "base/memory_info.h"
 #include "model/sampler.h"
+#include "runner/device_pages.h"
+#include "runner/fingerprint.h"
 
+static_assert((int)BATCH_COPIES_MAX >= (int)CAPTURES_MAX, "a chunk's captures fit into its batch");
+static_assert((int)DEVICE_PARTS_MAX <= (int)PAGE_PARTS_MAX, "parts of a page");
 enum { ROOF_BYTES_MAX = 256 << 20, OPS_MAX = 8, COST_ROWS_MAX = 200000 };
 
 typedef struct {
@@ -29,6 +33,7 @@ typedef struct {
     model *model;
     kv_cache *cache;
     state_cache *states; /* NULL when the model keeps none */
+    device_pages pages;
     head_scratch head;
     batch *decode; /* decode rows, and a whole chunk in a fused step */
     chunk_state chunks[OPEN_CHUNKS];
@@ -93,7 +98,30 @@ static void finish_batch(const batch *b, step_result *result)
     result->kv_bytes += b->kv_bytes;
 }
 
-/* Decode rows, and the chunk's rows too in a fused step, through all layers. */
+static void add_chunk(model_runner *r, batch *b, const prefill_chunk *c)
+{
+    uint32_t first = b->rows;
+    batch_add(b, c->seq, c->pages, c->position, c->tokens, c->token_count);
+    for (uint32_t i = 0; r->states && i < c->capture_count; i++)
+        batch_copy_state(b, first + c->captures[i].position - c->position - 1, c->captures[i].pages);
+}
+
+static bool part_ready(const prefill_chunk *c, uint32_t part)
+{
+    return !c->parts_ready || atomic_load_explicit(c->parts_ready, memory_order_acquire) > part;
+}
+
+/* Whether what the cursor stands before has the older KV that it reads. */
+static bool kv_ready(const model_runner *r, const batch *b, const prefill_chunk *c)
+{
+    if (!c->parts_ready || b->op != MIXER_OP || b->layer >= r->model->config.layers)
+        return true;
+    const layer_weights *w = &r->model->layers[b->layer];
+    return w->recurrent || part_ready(c, w->cache_layer / r->pages.part_layers);
+}
+
+/* Decode rows, and the chunk's rows too in a fused step, through all layers. A chunk that would have to wait for its KV
+ * is left out. */
 static void run_rows(model_runner *r, const step_plan *plan, step_result *result)
 {
     batch *b = r->decode;
@@ -105,9 +133,11 @@ static void run_rows(model_runner *r, const step_plan *plan, step_result *result
         batch_add(b, row->seq, row->pages, row->position, &row->token, 1);
         wanted[count++] = (wanted_row){i, row->seq, row->position};
     }
-    if (plan->kind == STEP_FUSED) {
-        const prefill_chunk *c = &plan->chunk;
-        batch_add(b, c->seq, c->pages, c->position, c->tokens, c->token_count);
+    const prefill_chunk *c = &plan->chunk;
+    if (plan->kind == STEP_FUSED && !part_ready(c, r->pages.base.parts - 1)) {
+        result->stalled = true;
+    } else if (plan->kind == STEP_FUSED) {
+        add_chunk(r, b, c);
         if (c->sample)
             wanted[count++] = (wanted_row){b->rows - 1, c->seq, c->position + c->token_count - 1};
         result->chunk_done = true;
@@ -178,16 +208,21 @@ static void run_prefill(model_runner *r, const step_plan *plan, step_result *res
     batch *b = state->batch;
     if (!state->open || state->seq != c->seq || state->position != c->position || state->count != c->token_count) {
         batch_start(b, r->cache, r->states);
-        batch_add(b, c->seq, c->pages, c->position, c->tokens, c->token_count);
+        add_chunk(r, b, c);
         *state =
             (chunk_state){.batch = b, .open = true, .seq = c->seq, .position = c->position, .count = c->token_count};
     }
-    b->segments[0].pages = c->pages; /* the engine's table may have moved since */
+    b->segments[0].pages = c->pages; /* the engine's tables may have moved since */
+    for (uint32_t i = 0; i < b->copy_count; i++)
+        b->copies[i].pages = c->captures[i].pages;
     b->weight_bytes = b->kv_bytes = 0;
     bool done = false;
     uint64_t now_us = clock->now_us(clock);
-    while (!(done = advance_timed(r, b, clock, &now_us))) {
-        if (atomic_exchange_explicit(&r->yield, false, memory_order_relaxed))
+    while (!done) {
+        if ((result->stalled = !kv_ready(r, b, c)))
+            break;
+        done = advance_timed(r, b, clock, &now_us);
+        if (done || atomic_exchange_explicit(&r->yield, false, memory_order_relaxed))
             break;
         if (plan->deadline_us && now_us >= plan->deadline_us)
             break;
@@ -207,7 +242,7 @@ static status runner_run(runner *base, const step_plan *plan, step_result *resul
     model_runner *r = (model_runner *)base;
     (void)err;
     result->token_count = 0;
-    result->chunk_done = false;
+    result->chunk_done = result->stalled = false;
     result->chunk_part = 0;
     result->bytes = result->weight_bytes = result->kv_bytes = 0;
     r->device->ops->step_begin(r->device);
@@ -258,26 +293,32 @@ static bool chunk_open(const model_runner *r, uint32_t seq)
     return false;
 }
 
-static status runner_state_read(runner *base, uint32_t seq, void *dst)
+static status check_state_pages(const model_runner *r, uint32_t seq, const page_id *pages)
 {
-    model_runner *r = (model_runner *)base;
-    if (!r->states || seq >= base->info.max_sequences)
+    if (!r->states || seq >= r->base.info.max_sequences)
         return ERR_INVALID;
-    if (chunk_open(r, seq))
-        return ERR_BUSY;
-    r->device->ops->state_read(r->device, r->states, seq, dst);
-    return OK;
+    for (uint32_t i = 0; i < r->base.info.state_pages; i++)
+        if (pages[i] >= r->base.info.page_count)
+            return ERR_INVALID;
+    return chunk_open(r, seq) ? ERR_BUSY : OK;
 }
 
-static status runner_state_write(runner *base, uint32_t seq, const void *src)
+static status runner_state_save(runner *base, uint32_t seq, const page_id *pages)
 {
     model_runner *r = (model_runner *)base;
-    if (!r->states || seq >= base->info.max_sequences)
-        return ERR_INVALID;
-    if (chunk_open(r, seq))
-        return ERR_BUSY;
-    r->device->ops->state_write(r->device, r->states, seq, src);
-    return OK;
+    status st = check_state_pages(r, seq, pages);
+    if (!st)
+        r->device->ops->state_save(r->device, r->states, seq, r->cache, pages);
+    return st;
+}
+
+static status runner_state_load(runner *base, uint32_t seq, const page_id *pages)
+{
+    model_runner *r = (model_runner *)base;
+    status st = check_state_pages(r, seq, pages);
+    if (!st)
+        r->device->ops->state_load(r->device, r->states, seq, r->cache, pages);
+    return st;
 }
 
 static const runner_ops model_runner_ops = {.name = "model",
@@ -292,8 +333,8 @@ static const runner_ops stateful_runner_ops = {.name = "model",
                                                .run = runner_run,
                                                .yield = runner_yield,
                                                .close = runner_close,
-                                               .state_read = runner_state_read,
-                                               .state_write = runner_state_write};
+                                               .state_save = runner_state_save,
+                                               .state_load = runner_state_load};
 
 /* Streams at once: what was asked for, or fewer than usual where their recurrent states would take more than a quarter
  * of the memory that is left. */
@@ -302,6 +343,7 @@ static void plan_sequences(model_runner *r, const model_runner_config *config)
     runner_info *info = &r->base.info;
     state_config one = model_state_config(r->model, 1);
     info->state_bytes = one.layers ? r->device->ops->state_bytes(&one) : 0;
+    info->state_pages = (uint32_t)((info->state_bytes + info->page_bytes - 1) / info->page_bytes);
     info->max_sequences = config->sequences ? config->sequences : DEFAULT_SEQUENCES;
     while (!config->sequences && info->max_sequences > 1 &&
            info->max_sequences * info->state_bytes > memory_available() / 4)
@@ -404,6 +446,9 @@ status model_runner_open(runner **out, const model_file *file, const model_runne
         (st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err)))
         goto fail;
     runner_info *info = &r->base.info;
+    kv_cache_config kv = model_kv_config(r->model, info->page_count);
+    device_pages_open(&r->pages, r->device, r->cache, &kv, kv_fingerprint(r->model, file, &kv));
+    r->base.mover = &r->pages.base;
     info->model_name = model_name(file);
     info->vocab_size = r->model->config.vocab;
     info->weight_bytes = r->model->weight_bytes;

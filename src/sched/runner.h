@@ -44,12 +44,9 @@ typedef struct {
     void (*yield)(
         runner *self); /* any thread: a running prefill stops at its next row block; forgotten when none runs */
     void (*close)(runner *self);
-    /* The recurrent state of a slot as runner_info.state_bytes of the runner's own making: what the tokens run so far
-     * left behind, and back. After a write the next row of that slot has the position that followed the read. ERR_BUSY
-     * while a chunk of the slot is unfinished. Both NULL when state_bytes is 0. */
-    status (*state_read)(runner *self, uint32_t seq, void *dst);
-    status (*state_write)(runner *self, uint32_t seq, const void *src);
-    /* The same into and out of info.state_pages pages of the pool. */
+    /* The recurrent state of a slot, as the tokens run so far left it, into info.state_pages pages of the pool, and
+     * back into any slot: the next row of that slot then has the position that followed the save. ERR_BUSY while a
+     * chunk of the slot is unfinished. Both NULL when no state is kept. */
     status (*state_save)(runner *self, uint32_t seq, const page_id *pages);
     status (*state_load)(runner *self, uint32_t seq, const page_id *pages);
 } runner_ops;

@@ -129,6 +129,11 @@ typedef struct { /* consecutive rows of one sequence; at position 0 its state is
     uint32_t slot, position, row_start, row_count;
 } state_segment;
 
+typedef struct {           /* a layer's state as it is after a row, into pages */
+    uint32_t row;          /* of the op's rows */
+    const uint32_t *pages; /* state_save's; host memory, valid until the op has run */
+} state_copy;
+
 /* Gated DeltaNet (models.md B.4): convolution and SiLU over qkv, q and k to unit length, then token by token for value
  * head h: S = e^g S; d = beta (v - S' k); S += k d'; o = S' q / sqrt(key_dim), g = decay_h softplus(a_h + dt_h), beta =
  * sigmoid(b_h); out = rms(o; norm) * silu(z). */
@@ -144,6 +149,9 @@ typedef struct {
     float eps;                       /* of the norm */
     const state_segment *segments;
     uint32_t segment_count;
+    kv_cache *copy_pages;     /* where the copies' pages are; NULL without copies */
+    const state_copy *copies; /* ascending; each row once. All layers' copies together are what state_save writes. */
+    uint32_t copy_count;
 } delta_args;
 
 typedef struct {
@@ -191,9 +199,15 @@ typedef struct backend_ops {
     status (*state_create)(backend *self, const state_config *config, state_cache **out, error *err);
     void (*state_destroy)(backend *self, state_cache *cache); /* NULL allowed */
     size_t (*state_bytes)(const state_config *config);        /* of one slot, all layers */
-    /* A slot's state as one blob of state_bytes, and back; only this backend's own blobs. Waits. */
-    void (*state_read)(backend *self, const state_cache *cache, uint32_t slot, void *dst);
-    void (*state_write)(backend *self, state_cache *cache, uint32_t slot, const void *src);
+    /* A slot's state into and out of as many pages of a KV cache as it takes, which hold nothing else; the last one's
+     * rest is zeroed. Waits. */
+    void (*state_save)(backend *self, const state_cache *states, uint32_t slot, kv_cache *cache, const uint32_t *pages);
+    void (*state_load)(backend *self, state_cache *states, uint32_t slot, const kv_cache *cache, const uint32_t *pages);
+    /* A page's bytes, kv_page_bytes in all, layer after layer; any thread, while no op uses the page. The first: where
+     * they lie in host memory, NULL where they do not. */
+    void *(*kv_page_at)(backend *self, const kv_cache *cache, uint32_t page);
+    void (*kv_page_read)(backend *self, const kv_cache *cache, uint32_t page, size_t offset, size_t bytes, void *dst);
+    void (*kv_page_write)(backend *self, kv_cache *cache, uint32_t page, size_t offset, size_t bytes, const void *src);
 
     void (*matmul)(backend *self, const matmul_args *a);
     void (*get_rows)(backend *self, const get_rows_args *a);

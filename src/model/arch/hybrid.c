@@ -124,6 +124,15 @@ status bind_hybrid_layer(model *m, const model_file *file, uint32_t layer, error
     return bind_experts(m, file, layer, err);
 }
 
+static uint32_t slice_copies(batch *b, uint32_t row, uint32_t count)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->copy_count; i++)
+        if (b->copies[i].row >= row && b->copies[i].row < row + count)
+            b->copy_slice[n++] = (state_copy){b->copies[i].row - row, b->copies[i].pages};
+    return n;
+}
+
 void run_delta(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t count)
 {
     const backend_ops *ops = m->device->ops;
@@ -157,7 +166,10 @@ void run_delta(const model *m, batch *b, uint32_t layer, uint32_t row, uint32_t 
                                         .grouped = c->value_heads_grouped,
                                         .eps = c->rms_eps,
                                         .segments = b->state_slice,
-                                        .segment_count = segments});
+                                        .segment_count = segments,
+                                        .copy_pages = b->cache,
+                                        .copies = b->copy_slice,
+                                        .copy_count = slice_copies(b, row, count)});
     project_residual(m, out, w->state_out, NULL, NULL, x, count);
 }
 

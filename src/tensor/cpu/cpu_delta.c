@@ -2,6 +2,7 @@
  * unit-length q and k, by key head; then the recurrence and the gated norm, by value head. A head's state lies in
  * blocks of DELTA_COLS value channels, each of which stays in L1 while the tokens pass over it. The recurrence goes
  * token by token, prefill too, so where a run of tokens begins or ends never shows. */
+#include "tensor/cpu/cpu_kv.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/cpu_os.h"
 #include "tensor/cpu/float_kernels.h"
@@ -86,18 +87,59 @@ void cpu_state_destroy(backend *self, state_cache *cache)
     free(cache);
 }
 
-void cpu_state_read(backend *self, const state_cache *cache, uint32_t slot, void *dst)
+/* --- in pages: a slot's bytes in order, page after page --- */
+
+/* The part of [offset, offset + bytes) that lies in the page of `offset`. */
+static size_t within_page(const kv_cache *cache, size_t offset, size_t bytes)
 {
-    (void)self;
-    assert(slot < cache->config.slots);
-    memcpy(dst, cache->memory + slot * cache->slot_floats, cache->slot_floats * sizeof(float));
+    size_t room = cache->page_bytes - offset % cache->page_bytes;
+    return bytes < room ? bytes : room;
 }
 
-void cpu_state_write(backend *self, state_cache *cache, uint32_t slot, const void *src)
+static uint8_t *paged(const kv_cache *cache, const uint32_t *pages, size_t offset)
+{
+    uint32_t page = pages[offset / cache->page_bytes];
+    assert(page < cache->config.page_count);
+    return cache->memory + page * cache->page_bytes + offset % cache->page_bytes;
+}
+
+static void to_pages(const kv_cache *cache, const uint32_t *pages, size_t offset, const void *src, size_t bytes)
+{
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = within_page(cache, offset + done, bytes - done);
+        memcpy(paged(cache, pages, offset + done), (const uint8_t *)src + done, part);
+    }
+}
+
+static void from_pages(const kv_cache *cache, const uint32_t *pages, void *dst, size_t bytes)
+{
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = within_page(cache, done, bytes - done);
+        memcpy((uint8_t *)dst + done, paged(cache, pages, done), part);
+    }
+}
+
+/* What is left of the last page, so that nobody else's bytes go along. */
+static void clear_rest(const kv_cache *cache, const uint32_t *pages, size_t bytes)
+{
+    if (bytes % cache->page_bytes)
+        memset(paged(cache, pages, bytes), 0, cache->page_bytes - bytes % cache->page_bytes);
+}
+
+void cpu_state_save(backend *self, const state_cache *states, uint32_t slot, kv_cache *cache, const uint32_t *pages)
 {
     (void)self;
-    assert(slot < cache->config.slots);
-    memcpy(cache->memory + slot * cache->slot_floats, src, cache->slot_floats * sizeof(float));
+    assert(slot < states->config.slots);
+    size_t bytes = states->slot_floats * sizeof(float);
+    to_pages(cache, pages, 0, states->memory + slot * states->slot_floats, bytes);
+    clear_rest(cache, pages, bytes);
+}
+
+void cpu_state_load(backend *self, state_cache *states, uint32_t slot, const kv_cache *cache, const uint32_t *pages)
+{
+    (void)self;
+    assert(slot < states->config.slots);
+    from_pages(cache, pages, states->memory + slot * states->slot_floats, states->slot_floats * sizeof(float));
 }
 
 /* --- the op --- */
@@ -115,6 +157,43 @@ static float *layer_state(const delta_job *job, const state_segment *s)
     const state_cache *cache = job->a->cache;
     assert(s->slot < cache->config.slots && job->a->layer < cache->config.layers);
     return cache->memory + s->slot * cache->slot_floats + job->a->layer * cache->layer_floats;
+}
+
+/* The copy, if any, that is taken after one of `rows` rows from `row` on: the first. */
+static const state_copy *next_copy(const delta_args *a, uint32_t row, uint32_t rows)
+{
+    for (uint32_t i = 0; i < a->copy_count; i++)
+        if (a->copies[i].row >= row && a->copies[i].row - row < rows)
+            return &a->copies[i];
+    return NULL;
+}
+
+/* `count` floats at `at` of the layer's state. */
+static void take_copy(const delta_job *job, const state_copy *copy, size_t at, const float *src, size_t count)
+{
+    size_t offset = (job->a->layer * job->a->cache->layer_floats + at) * sizeof(float);
+    to_pages(job->a->copy_pages, copy->pages, offset, src, count * sizeof(float));
+}
+
+static void copy_history(const delta_job *job, const state_copy *copy, const state_segment *s, uint32_t channel,
+                         uint32_t n)
+{
+    const float *history = layer_state(job, s);
+    for (uint32_t j = 0; j + 1 < job->c.taps; j++) {
+        size_t at = (size_t)j * job->channels + channel;
+        take_copy(job, copy, at, history + at, n);
+    }
+}
+
+/* What no head has: the history's padding, and behind the last layer the page's rest. */
+static void copy_rest(const delta_job *job, const state_copy *copy)
+{
+    static const float zeros[16];
+    const state_cache *cache = job->a->cache;
+    size_t used = (size_t)(job->c.taps - 1) * job->channels;
+    take_copy(job, copy, used, zeros, cache->history_floats - used);
+    if (job->a->layer + 1 == job->c.layers)
+        clear_rest(job->a->copy_pages, copy->pages, cache->slot_floats * sizeof(float));
 }
 
 static void convolve(const delta_job *job, const state_segment *s, uint32_t channel, uint32_t n)
@@ -153,13 +232,9 @@ static void to_length(float *x, float length, uint32_t n)
         x[i] *= by;
 }
 
-/* One key head of one segment, and as large a share of the value channels. */
-static void convolve_tile(void *ctx, uint32_t index, uint32_t worker)
+static void convolve_rows(const delta_job *job, const state_segment *s, uint32_t g)
 {
-    (void)worker;
-    const delta_job *job = ctx;
-    const state_segment *s = &job->a->segments[index / job->c.key_heads];
-    uint32_t g = index % job->c.key_heads, dim = job->c.key_dim, share = job->per_key * job->c.value_dim;
+    uint32_t dim = job->c.key_dim, share = job->per_key * job->c.value_dim;
     uint32_t q = g * dim, k = (job->c.key_heads + g) * dim;
     convolve(job, s, q, dim);
     convolve(job, s, k, dim);
@@ -168,6 +243,28 @@ static void convolve_tile(void *ctx, uint32_t index, uint32_t worker)
         float *row = view_row(job->a->qkv, s->row_start + t);
         to_length(row + q, 1.0f / sqrtf((float)dim), dim);
         to_length(row + k, 1.0f, dim);
+    }
+}
+
+/* One key head of one segment, and as large a share of the value channels; in runs of rows between copies. */
+static void convolve_tile(void *ctx, uint32_t index, uint32_t worker)
+{
+    (void)worker;
+    const delta_job *job = ctx;
+    const state_segment *s = &job->a->segments[index / job->c.key_heads];
+    uint32_t g = index % job->c.key_heads, dim = job->c.key_dim, share = job->per_key * job->c.value_dim;
+    for (uint32_t done = 0, rows; done < s->row_count; done += rows) {
+        uint32_t row = s->row_start + done;
+        const state_copy *copy = next_copy(job->a, row, s->row_count - done);
+        rows = copy ? copy->row + 1 - row : s->row_count - done;
+        convolve_rows(job, &(state_segment){s->slot, s->position + done, row, rows}, g);
+        if (!copy)
+            continue;
+        copy_history(job, copy, s, g * dim, dim);
+        copy_history(job, copy, s, (job->c.key_heads + g) * dim, dim);
+        copy_history(job, copy, s, job->value_start + g * share, share);
+        if (g == 0)
+            copy_rest(job, copy);
     }
 }
 
@@ -223,7 +320,8 @@ static void recur_tile(void *ctx, uint32_t index, uint32_t worker)
     uint32_t head = index % job->c.value_heads, dim = job->c.key_dim;
     uint32_t key = job->a->grouped ? head / job->per_key : head % job->c.key_heads;
     size_t floats = (size_t)dim * job->c.value_dim;
-    float *state = layer_state(job, s) + job->a->cache->history_floats + head * floats;
+    size_t at = job->a->cache->history_floats + head * floats;
+    float *state = layer_state(job, s) + at;
     if (s->position == 0)
         memset(state, 0, floats * sizeof(float));
     head_rows h = {.head = head, .alpha = pool_scratch(job->pool, worker)};
@@ -232,10 +330,15 @@ static void recur_tile(void *ctx, uint32_t index, uint32_t worker)
     for (uint32_t done = 0; done < s->row_count; done += h.rows) {
         h.row = s->row_start + done;
         h.rows = s->row_count - done < ROWS_AT_ONCE ? s->row_count - done : ROWS_AT_ONCE;
+        const state_copy *copy = next_copy(job->a, h.row, h.rows);
+        if (copy)
+            h.rows = copy->row + 1 - h.row;
         h.q = view_row(job->a->qkv, h.row) + key * dim;
         h.k = h.q + job->c.key_heads * dim;
         prepare_rows(job, &h);
         recur(job, &h, state);
+        if (copy)
+            take_copy(job, copy, at, state, floats);
     }
 }
 

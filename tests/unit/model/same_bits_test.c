@@ -11,6 +11,7 @@ enum {
     TOKENS = 500,
     PAGES_EACH = TOKENS / KV_PAGE_TOKENS + 1,
     POOL = SEQUENCES * PAGES_EACH,
+    STATE_PAGES_MAX = 4,
     BATCHES = 2,
     ROWS_MAX = 320
 };
@@ -22,7 +23,7 @@ typedef struct {
     uint32_t pages[PAGES_EACH];
     float *reference; /* (count, vocab) */
     uint32_t slot, saved_at;
-    uint8_t *saved; /* state after saved_at tokens; NULL when the model keeps none */
+    uint32_t saved[STATE_PAGES_MAX]; /* pages: state after saved_at tokens */
     bool has_saved;
 } sequence;
 
@@ -125,6 +126,12 @@ static uint32_t free_slot(const sequence *sequences, rng *r)
     }
 }
 
+static size_t page_bytes(const fixture *f)
+{
+    kv_cache_config kv = model_kv_config(f->model, f->page_count);
+    return f->device->ops->kv_page_bytes(&kv);
+}
+
 /* Saves the state of a resting sequence, or goes back to what was saved, in another slot; the old one gets rubbish. */
 static void checkpoint(const fixture *f, sequence *sequences, rng *r, uint32_t *restored)
 {
@@ -134,17 +141,19 @@ static void checkpoint(const fixture *f, sequence *sequences, rng *r, uint32_t *
     if (!one.layers || q->busy || !q->done)
         return;
     if (!q->has_saved || rng_below(r, 2)) {
-        ops->state_read(f->device, f->states, q->slot, q->saved);
+        ops->state_save(f->device, f->states, q->slot, f->cache, q->saved);
         q->saved_at = q->done;
         q->has_saved = true;
         return;
     }
-    void *rubbish = malloc(ops->state_bytes(&one));
-    memset(rubbish, 0x7f, ops->state_bytes(&one));
-    ops->state_write(f->device, f->states, q->slot, rubbish);
-    free(rubbish);
+    uint32_t rubbish[STATE_PAGES_MAX];
+    for (uint32_t i = 0; i < STATE_PAGES_MAX; i++) {
+        rubbish[i] = POOL + SEQUENCES * STATE_PAGES_MAX + i;
+        memset(ops->kv_page_at(f->device, f->cache, rubbish[i]), 0x7f, page_bytes(f));
+    }
+    ops->state_load(f->device, f->states, q->slot, f->cache, rubbish);
     q->slot = free_slot(sequences, r);
-    ops->state_write(f->device, f->states, q->slot, q->saved);
+    ops->state_load(f->device, f->states, q->slot, f->cache, q->saved);
     q->done = q->saved_at;
     q->has_saved = false; /* so that it comes to an end */
     ++*restored;
@@ -187,10 +196,11 @@ static void run_schedules(const char *path, uint32_t count)
     for (uint32_t threads = 1; threads <= 2; threads++) {
         fixture f;
         lane lanes[BATCHES] = {0};
-        fixture_open(&f, path, threads, POOL);
+        fixture_open(&f, path, threads, POOL + (SEQUENCES + 1) * STATE_PAGES_MAX);
         state_config one = model_state_config(f.model, 1);
-        for (uint32_t s = 0; s < SEQUENCES && one.layers; s++)
-            sequences[s].saved = malloc(f.device->ops->state_bytes(&one));
+        assert_true(!one.layers || f.device->ops->state_bytes(&one) <= STATE_PAGES_MAX * page_bytes(&f));
+        for (uint32_t i = 0; i < SEQUENCES * STATE_PAGES_MAX; i++)
+            sequences[i / STATE_PAGES_MAX].saved[i % STATE_PAGES_MAX] = POOL + i;
         for (uint32_t i = 0; i < BATCHES; i++)
             assert_int_equal(batch_create(&lanes[i].batch, f.model, ROWS_MAX, SEQUENCES, &err), OK);
         if (threads == 2) /* so that a chunk has several */
@@ -200,10 +210,6 @@ static void run_schedules(const char *path, uint32_t count)
             differing += run_schedule(&f, lanes, sequences, got, &r, &restored);
         for (uint32_t i = 0; i < BATCHES; i++)
             batch_destroy(f.model, lanes[i].batch);
-        for (uint32_t s = 0; s < SEQUENCES; s++) {
-            free(sequences[s].saved);
-            sequences[s].saved = NULL;
-        }
         fixture_close(&f);
     }
     printf("%s: %u schedules, %u states put back, %llu differing logits\n", path, count / 2 * 2, restored,

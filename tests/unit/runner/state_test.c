@@ -12,7 +12,7 @@
 
 #include "runner/model_runner.h"
 
-enum { PROMPT = 90, DECODED = 20, VOCAB = 128, PAGES = 4 };
+enum { PROMPT = 90, DECODED = 20, VOCAB = 128, PAGES = 4, STATE_PAGES = 2 };
 
 typedef struct {
     float logits[DECODED + 1][VOCAB]; /* of each sampled row, in order */
@@ -88,12 +88,13 @@ static void a_saved_state_goes_on_in_another_slot(void **state)
     static tape first, second;
     bench b;
     open_bench(&b, "hybrid/qwen35moe.gguf");
-    uint64_t bytes = b.r->info.state_bytes;
-    assert_int_equal(bytes, 2 * (3 * 128 + 4 * 16 * 16) * sizeof(float)); /* two layers: history, four heads */
-    void *saved = malloc(bytes);
+    static const page_id saved[STATE_PAGES] = {9, 5};
+    assert_int_equal(b.r->info.state_bytes,
+                     2 * (3 * 128 + 4 * 16 * 16) * sizeof(float)); /* two layers: history, four heads */
+    assert_int_equal(b.r->info.state_pages, STATE_PAGES);
     open_sequence(&b, 0);
     prefill(&b, 0, 0, SAVE_AT, false);
-    assert_int_equal(b.r->ops->state_read(b.r, 0, saved), OK);
+    assert_int_equal(b.r->ops->state_save(b.r, 0, saved), OK);
     model_runner_tap(b.r, record, &first);
     prefill(&b, 0, SAVE_AT, PROMPT - SAVE_AT, true);
     int32_t token = b.result.tokens[0].token;
@@ -102,7 +103,7 @@ static void a_saved_state_goes_on_in_another_slot(void **state)
     b.r->ops->sequence_close(b.r, 0);
 
     open_sequence(&b, 2);
-    assert_int_equal(b.r->ops->state_write(b.r, 2, saved), OK);
+    assert_int_equal(b.r->ops->state_load(b.r, 2, saved), OK);
     model_runner_tap(b.r, record, &second);
     prefill(&b, 2, SAVE_AT, PROMPT - SAVE_AT, true);
     token = b.result.tokens[0].token;
@@ -110,8 +111,8 @@ static void a_saved_state_goes_on_in_another_slot(void **state)
         token = decode(&b, 2, PROMPT + i, token);
     assert_int_equal(first.count, DECODED + 1);
     assert_memory_equal(&first, &second, sizeof first);
-    assert_int_equal(b.r->ops->state_read(b.r, 3, saved), ERR_INVALID);
-    free(saved);
+    assert_int_equal(b.r->ops->state_save(b.r, 3, saved), ERR_INVALID); /* no such slot */
+    assert_int_equal(b.r->ops->state_load(b.r, 2, (page_id[]){9, b.r->info.page_count}), ERR_INVALID);
     b.r->ops->close(b.r);
 }
 
@@ -121,16 +122,15 @@ static void no_state_is_given_out_amid_a_chunk(void **state)
     error err = {0};
     bench b;
     open_bench(&b, "hybrid/qwen35moe.gguf");
-    void *saved = malloc(b.r->info.state_bytes);
+    static const page_id saved[STATE_PAGES] = {9, 5};
     open_sequence(&b, 1);
     step_plan plan = {.kind = STEP_PREFILL, .deadline_us = 1, .chunk = {1, b.pages, 0, b.prompt, 64, false, 0}};
     assert_int_equal(b.r->ops->run(b.r, &plan, &b.result, b.clock, &err), OK);
     assert_false(b.result.chunk_done);
-    assert_int_equal(b.r->ops->state_read(b.r, 1, saved), ERR_BUSY);
-    assert_int_equal(b.r->ops->state_write(b.r, 1, saved), ERR_BUSY);
+    assert_int_equal(b.r->ops->state_save(b.r, 1, saved), ERR_BUSY);
+    assert_int_equal(b.r->ops->state_load(b.r, 1, saved), ERR_BUSY);
     b.r->ops->sequence_close(b.r, 1);
-    assert_int_equal(b.r->ops->state_read(b.r, 1, saved), OK);
-    free(saved);
+    assert_int_equal(b.r->ops->state_save(b.r, 1, saved), OK);
     b.r->ops->close(b.r);
 }
 
@@ -156,8 +156,9 @@ static void a_model_without_a_state_has_no_ops_for_it(void **state)
     bench b;
     open_bench(&b, "arch/llama.gguf");
     assert_int_equal(b.r->info.state_bytes, 0);
-    assert_null(b.r->ops->state_read);
-    assert_null(b.r->ops->state_write);
+    assert_int_equal(b.r->info.state_pages, 0);
+    assert_null(b.r->ops->state_save);
+    assert_null(b.r->ops->state_load);
     b.r->ops->close(b.r);
 }
 

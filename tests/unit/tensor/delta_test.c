@@ -1,5 +1,6 @@
 /* delta_test.c: the gated delta op on every kernel table of this machine against the formulas of models.md B.4 in
- * double precision, and the promise that neither other sequences nor where a run of tokens is cut show in a row's bits.
+ * double precision, and the promise that neither other sequences nor where a run of tokens is cut, nor what is copied
+ * on the way, show in a row's bits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 600, SLOTS = 3, TABLE_COUNT = 4, LAYERS = 2 };
+enum { TOKENS = 600, SLOTS = 3, TABLE_COUNT = 4, LAYERS = 2, SETS = 6, SET_PAGES = 64 /* hold a state */ };
 static const char *const TABLES[] = {"generic", "avx2", "avx512", "neon"};
 
 typedef struct {
@@ -33,6 +34,9 @@ typedef struct {
     float *qkv, *z, *a, *b, *conv, *dt, *decay, *norm; /* host */
     backend *device;
     state_cache *cache;
+    kv_cache *paged; /* for saved states */
+    size_t page_bytes;
+    uint32_t state_pages, sets[SETS][SET_PAGES];
     buffer *d_qkv, *d_z, *d_a, *d_b, *d_conv, *d_dt, *d_decay, *d_norm, *d_out;
 } layer;
 
@@ -63,6 +67,17 @@ static bool layer_open(layer *l, const char *table, uint32_t threads, shape s)
         return false;
     state_config config = {LAYERS, SLOTS, s.key_heads, s.value_heads, s.key_dim, s.value_dim, s.taps};
     assert_int_equal(l->device->ops->state_create(l->device, &config, &l->cache, &err), OK);
+    kv_cache_config kv = {.layers = 1, .kv_heads = 1, .head_dim = 32, .page_count = SETS * SET_PAGES};
+    state_config one = config;
+    one.slots = 1;
+    assert_int_equal(l->device->ops->kv_create(l->device, &kv, &l->paged, &err), OK);
+    l->page_bytes = l->device->ops->kv_page_bytes(&kv);
+    l->state_pages = (uint32_t)((l->device->ops->state_bytes(&one) + l->page_bytes - 1) / l->page_bytes);
+    assert_true(l->state_pages <= SET_PAGES);
+    for (uint32_t i = 0; i < SETS * SET_PAGES; i++) { /* scattered, and full of others' bytes */
+        l->sets[i / SET_PAGES][i % SET_PAGES] = i * 37 % (SETS * SET_PAGES);
+        memset(l->device->ops->kv_page_at(l->device, l->paged, i), 0x5a, l->page_bytes);
+    }
     l->qkv = values(&r, (size_t)TOKENS * l->channels, -2, 2);
     l->z = values(&r, (size_t)TOKENS * l->inner, -2, 2);
     l->a = values(&r, (size_t)TOKENS * s.value_heads, -3, 30);
@@ -92,15 +107,17 @@ static void layer_close(layer *l)
     for (size_t i = 0; i < sizeof host / sizeof *host; i++)
         free(host[i]);
     l->device->ops->state_destroy(l->device, l->cache);
+    l->device->ops->kv_destroy(l->device, l->paged);
     l->device->ops->close(l->device);
 }
 
 /* Segments whose rows are tokens of the input at `row`; the result of rows [0, rows) goes to got. */
-static void run(layer *l, const state_segment *segments, uint32_t count, uint32_t rows, float *got)
+static void run_layer(layer *l, uint32_t index, const state_segment *segments, uint32_t count, uint32_t rows,
+                      const state_copy *copies, uint32_t copy_count, float *got)
 {
     const backend_ops *ops = l->device->ops;
     ops->delta(l->device, &(delta_args){.cache = l->cache,
-                                        .layer = 1,
+                                        .layer = index,
                                         .qkv = {l->d_qkv, 0, l->channels},
                                         .z = {l->d_z, 0, l->inner},
                                         .out = {l->d_out, 0, l->inner},
@@ -113,8 +130,16 @@ static void run(layer *l, const state_segment *segments, uint32_t count, uint32_
                                         .grouped = l->s.grouped,
                                         .eps = 1e-6f,
                                         .segments = segments,
-                                        .segment_count = count});
+                                        .segment_count = count,
+                                        .copy_pages = l->paged,
+                                        .copies = copies,
+                                        .copy_count = copy_count});
     ops->download(l->device, l->d_out, 0, got, (size_t)rows * l->inner);
+}
+
+static void run(layer *l, const state_segment *segments, uint32_t count, uint32_t rows, float *got)
+{
+    run_layer(l, 1, segments, count, rows, NULL, 0, got);
 }
 
 static void restore_input(layer *l)
@@ -213,8 +238,6 @@ static void how_tokens_are_cut_shows_in_no_bit(void **state)
                 continue;
             float *whole = malloc((size_t)TOKENS * l.inner * sizeof *whole),
                   *got = malloc(TOKENS * l.inner * sizeof *got);
-            state_config one = {LAYERS, 1, l.s.key_heads, l.s.value_heads, l.s.key_dim, l.s.value_dim, l.s.taps};
-            void *saved = malloc(l.device->ops->state_bytes(&one));
             restore_input(&l);
             run(&l, &(state_segment){0, 0, 0, 500}, 1, 500, whole);
             restore_input(&l);
@@ -224,13 +247,71 @@ static void how_tokens_are_cut_shows_in_no_bit(void **state)
                 run(&l, two, 2, TOKENS, got);
                 if (memcmp(got + (size_t)at * l.inner, whole + (size_t)at * l.inner, CUTS[c] * l.inner * sizeof *got))
                     fail_msg("%s, shape %d: other bits in %u tokens at %u", TABLES[t], i, CUTS[c], at);
-                l.device->ops->state_read(l.device, l.cache, slot, saved);
+                l.device->ops->state_save(l.device, l.cache, slot, l.paged, l.sets[c % SETS]);
                 slot = 3 - slot;
-                l.device->ops->state_write(l.device, l.cache, slot, saved);
+                l.device->ops->state_load(l.device, l.cache, slot, l.paged, l.sets[c % SETS]);
             }
-            free(saved);
             free(whole);
             free(got);
+            layer_close(&l);
+        }
+}
+
+/* Are the pages of two sets alike, to the last byte? */
+static bool same_pages(const layer *l, uint32_t set, uint32_t other)
+{
+    const backend_ops *ops = l->device->ops;
+    for (uint32_t i = 0; i < l->state_pages; i++)
+        if (memcmp(ops->kv_page_at(l->device, l->paged, l->sets[set][i]),
+                   ops->kv_page_at(l->device, l->paged, l->sets[other][i]), l->page_bytes))
+            return false;
+    return true;
+}
+
+/* Copies after the first row, around the border of a kernel's rows, and after the last; of two sequences. */
+static void copies_on_the_way(layer *l)
+{
+    enum { FIRST = 520, SECOND = 40, ROWS = FIRST + SECOND };
+    static const uint32_t AT[] = {0, 3, 511, FIRST - 1, FIRST + 12};
+    enum { COUNT = sizeof AT / sizeof AT[0] };
+    size_t floats = (size_t)ROWS * l->inner;
+    float *plain = malloc(floats * sizeof *plain), *got = malloc(floats * sizeof *got);
+    state_segment both[] = {{0, 0, 0, FIRST}, {2, 0, FIRST, SECOND}};
+    state_copy copies[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++)
+        copies[i] = (state_copy){AT[i], l->sets[i]};
+    for (uint32_t index = 0; index < LAYERS; index++) {
+        restore_input(l);
+        run_layer(l, index, both, 2, ROWS, NULL, 0, plain);
+        restore_input(l);
+        run_layer(l, index, both, 2, ROWS, copies, COUNT, got);
+        assert_memory_equal(plain, got, floats * sizeof *got);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool later = AT[i] >= FIRST;
+        state_segment upto = {1, 0, later ? FIRST : 0, AT[i] + 1 - (later ? FIRST : 0)};
+        for (uint32_t index = 0; index < LAYERS; index++) {
+            restore_input(l);
+            run_layer(l, index, &upto, 1, ROWS, NULL, 0, got);
+        }
+        l->device->ops->state_save(l->device, l->cache, 1, l->paged, l->sets[COUNT]);
+        assert_true(same_pages(l, i, COUNT));
+        for (uint32_t k = 0; k < i; k++)
+            assert_false(same_pages(l, k, COUNT));
+    }
+    free(plain);
+    free(got);
+}
+
+static void copies_are_what_would_be_saved_there(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TABLE_COUNT; t++)
+        for (int i = 0; i < SHAPE_COUNT; i++) {
+            layer l;
+            if (!layer_open(&l, TABLES[t], 2, SHAPES[i]))
+                continue;
+            copies_on_the_way(&l);
             layer_close(&l);
         }
 }
@@ -240,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_op_follows_the_formulas),
         cmocka_unit_test(how_tokens_are_cut_shows_in_no_bit),
+        cmocka_unit_test(copies_are_what_would_be_saved_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
