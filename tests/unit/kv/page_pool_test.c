@@ -90,6 +90,65 @@ static void agrees_with_a_naive_model(void **state)
     page_pool_destroy(pool);
 }
 
+/* Idleness is what a kept page's holders say, and whatever changed it is on the list once. */
+static void kept_pages_are_idle_with_one_holder(void **state)
+{
+    (void)state;
+    enum { PAGES = 23 };
+    uint32_t holders[PAGES] = {0};
+    bool kept[PAGES] = {false}, was_idle[PAGES] = {false};
+    page_pool *pool = pool_of(PAGES, 9);
+    rng random = {2};
+    for (int i = 0; i < 100000; i++) {
+        page_id page = (page_id)rng_below(&random, PAGES);
+        uint64_t what = rng_below(&random, 6);
+        if (what == 0 && page_pool_acquire(pool, &page)) {
+            holders[page] = 1;
+        } else if (what == 1 && holders[page]) {
+            page_pool_share(pool, page);
+            holders[page]++;
+        } else if (what == 2 && holders[page] > kept[page]) {
+            page_pool_release(pool, page);
+            holders[page]--;
+        } else if (what == 3 && holders[page]) {
+            kept[page] = !kept[page];
+            page_pool_keep(pool, page, kept[page]);
+        } else if (what == 4 && rng_below(&random, 10) == 0) {
+            bool listed[PAGES] = {false};
+            while (page_pool_next_changed(pool, &page)) {
+                assert_false(listed[page]);
+                listed[page] = true;
+            }
+            for (int p = 0; p < PAGES; p++) {
+                bool idle = kept[p] && holders[p] == 1;
+                assert_true(listed[p] || idle == was_idle[p]);
+                was_idle[p] = idle;
+            }
+        }
+        uint32_t idle = 0;
+        for (int p = 0; p < PAGES; p++)
+            idle += kept[p] && holders[p] == 1;
+        assert_int_equal(page_pool_read_counts(pool).idle, idle);
+    }
+    page_pool_destroy(pool);
+}
+
+static void keep_twice(page_pool *pool)
+{
+    page_id page;
+    page_pool_acquire(pool, &page);
+    page_pool_keep(pool, page, true);
+    page_pool_keep(pool, page, true);
+}
+
+static void free_a_kept_page(page_pool *pool)
+{
+    page_id page;
+    page_pool_acquire(pool, &page);
+    page_pool_keep(pool, page, true);
+    page_pool_release(pool, page);
+}
+
 static void release_a_free_page(page_pool *pool)
 {
     page_pool_release(pool, 3);
@@ -129,6 +188,8 @@ static void asserts_on_pages_that_are_not_lent(void **state)
     assert_true(aborts(release_a_free_page));
     assert_true(aborts(release_twice));
     assert_true(aborts(share_a_free_page));
+    assert_true(aborts(keep_twice));
+    assert_true(aborts(free_a_kept_page));
 }
 
 static void refuses_an_empty_pool(void **state)
@@ -145,7 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lends_each_page_once),      cmocka_unit_test(a_seed_permutes_the_order),
         cmocka_unit_test(agrees_with_a_naive_model), cmocka_unit_test(asserts_on_pages_that_are_not_lent),
-        cmocka_unit_test(refuses_an_empty_pool),
+        cmocka_unit_test(refuses_an_empty_pool),     cmocka_unit_test(kept_pages_are_idle_with_one_holder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
