@@ -45,6 +45,8 @@ static const dtype_info TABLE[DT_COUNT] = {
     [DT_AFFINE5] = {"AFFINE5", 32, 28, true},
     [DT_AFFINE6] = {"AFFINE6", 32, 32, true},
     [DT_AFFINE8] = {"AFFINE8", 32, 40, true},
+    [DT_AFFINE4_BF16] = {"AFFINE4_BF16", 64, 36, true},
+    [DT_AFFINE4_F16] = {"AFFINE4_F16", 64, 36, true},
 };
 
 const dtype_info *dtype_get(uint32_t id)

@@ -23,17 +23,20 @@ typedef enum {
     DT_IQ4_XS = 23,
     DT_BF16 = 30,
     DT_MXFP4 = 39,
-    /* The loaders' own, never in a GGUF file. Blocks of 32 columns; formats.md 3.4 says what they stand for. */
+    /* The loaders' own, never in a GGUF file. Blocks of 32 columns, but for the last two; formats.md 3.4 says what they
+     * stand for. */
     DT_OWN = 64,
-    DT_MXFP8 = 64, /* u8 scale (E8M0), 32 x E4M3: 33 bytes */
-    DT_NVFP4,      /* 2 x E4M3 scale (of 16 columns each), 16 bytes of nibbles (column 2i low): 18 bytes */
-    DT_AFFINE2,    /* f32 scale, f32 bias, 32 codes of 2 bits, LSB first: 16 bytes; w = scale * code + bias */
-    DT_AFFINE3,    /* 20 bytes */
-    DT_AFFINE4,    /* 24 */
-    DT_AFFINE5,    /* 28 */
-    DT_AFFINE6,    /* 32 */
-    DT_AFFINE8,    /* 40 */
-    DT_COUNT = 80  /* bound of every id */
+    DT_MXFP8 = 64,   /* u8 scale (E8M0), 32 x E4M3: 33 bytes */
+    DT_NVFP4,        /* 2 x E4M3 scale (of 16 columns each), 16 bytes of nibbles (column 2i low): 18 bytes */
+    DT_AFFINE2,      /* f32 scale, f32 bias, 32 codes of 2 bits, LSB first: 16 bytes; w = scale * code + bias */
+    DT_AFFINE3,      /* 20 bytes */
+    DT_AFFINE4,      /* 24 */
+    DT_AFFINE5,      /* 28 */
+    DT_AFFINE6,      /* 32 */
+    DT_AFFINE8,      /* 40 */
+    DT_AFFINE4_BF16, /* bf16 scale, bf16 bias, 64 codes of 4 bits: 36 */
+    DT_AFFINE4_F16,  /* the same with f16 */
+    DT_COUNT = 80    /* bound of every id */
 } dtype;
 
 typedef struct {

@@ -69,16 +69,28 @@ static const struct {
     split_fn *split;
     quant_shape shape;
 } QUANTS[DT_COUNT] = {
-    [DT_Q4_0] = {split_q4_0, {32, 8, false}},       [DT_Q4_1] = {split_q4_1, {32, 0, true}},
-    [DT_Q5_0] = {split_q5_0, {32, 16, false}},      [DT_Q5_1] = {split_q5_1, {32, 0, true}},
-    [DT_Q8_0] = {split_q8_0, {32, 128, false}},     [DT_Q2_K] = {split_q2_k, {16, 0, true}},
-    [DT_Q3_K] = {split_q3_k, {16, 4, false}},       [DT_Q4_K] = {split_q4_k, {32, 0, true}},
-    [DT_Q5_K] = {split_q5_k, {32, 0, true}},        [DT_Q6_K] = {split_q6_k, {16, 32, false}},
-    [DT_IQ4_NL] = {split_iq4_nl, {32, 128, false}}, [DT_IQ4_XS] = {split_iq4_xs, {32, 128, false}},
-    [DT_MXFP4] = {split_mxfp4, {32, 12, false}},    [DT_NVFP4] = {split_nvfp4, {16, 12, false}},
-    [DT_AFFINE2] = {split_affine2, {32, 0, true}},  [DT_AFFINE3] = {split_affine3, {32, 0, true}},
-    [DT_AFFINE4] = {split_affine4, {32, 0, true}},  [DT_AFFINE5] = {split_affine5, {32, 0, true}},
-    [DT_AFFINE6] = {split_affine6, {32, 0, true}},  [DT_AFFINE8] = {split_affine8, {32, 0, true}},
+    [DT_Q4_0] = {split_q4_0, {32, 8, false}},
+    [DT_Q4_1] = {split_q4_1, {32, 0, true}},
+    [DT_Q5_0] = {split_q5_0, {32, 16, false}},
+    [DT_Q5_1] = {split_q5_1, {32, 0, true}},
+    [DT_Q8_0] = {split_q8_0, {32, 128, false}},
+    [DT_Q2_K] = {split_q2_k, {16, 0, true}},
+    [DT_Q3_K] = {split_q3_k, {16, 4, false}},
+    [DT_Q4_K] = {split_q4_k, {32, 0, true}},
+    [DT_Q5_K] = {split_q5_k, {32, 0, true}},
+    [DT_Q6_K] = {split_q6_k, {16, 32, false}},
+    [DT_IQ4_NL] = {split_iq4_nl, {32, 128, false}},
+    [DT_IQ4_XS] = {split_iq4_xs, {32, 128, false}},
+    [DT_MXFP4] = {split_mxfp4, {32, 12, false}},
+    [DT_NVFP4] = {split_nvfp4, {16, 12, false}},
+    [DT_AFFINE2] = {split_affine2, {32, 0, true}},
+    [DT_AFFINE3] = {split_affine3, {32, 0, true}},
+    [DT_AFFINE4] = {split_affine4, {32, 0, true}},
+    [DT_AFFINE5] = {split_affine5, {32, 0, true}},
+    [DT_AFFINE6] = {split_affine6, {32, 0, true}},
+    [DT_AFFINE8] = {split_affine8, {32, 0, true}},
+    [DT_AFFINE4_BF16] = {split_affine4_bf16, {32, 0, true}},
+    [DT_AFFINE4_F16] = {split_affine4_f16, {32, 0, true}},
 };
 
 quant_shape quant_shape_of(dtype type)

@@ -49,3 +49,27 @@ AFFINE(4)
 AFFINE(5)
 AFFINE(6)
 AFFINE(8)
+
+/* Blocks of 64 with a scale and a bias of 16 bits: two groups of 32 that share them. */
+static inline void split_affine4_halves(const uint8_t *src, size_t blocks, float (*widen)(uint16_t), uint8_t *codes,
+                                        float *scales, float *mins)
+{
+    for (size_t b = 0; b < 2 * blocks; b++, codes += BLOCK) {
+        const uint8_t *block = src + b / 2 * 36;
+        uint16_t pair[2];
+        memcpy(pair, block, sizeof pair);
+        scales[b] = widen(pair[0]);
+        mins[b] = widen(pair[1]);
+        unpack_stream(block + sizeof pair + b % 2 * 16, 4, codes);
+    }
+}
+
+void split_affine4_bf16(const uint8_t *src, size_t blocks, uint8_t *codes, float *scales, float *mins)
+{
+    split_affine4_halves(src, blocks, bf16_to_f32, codes, scales, mins);
+}
+
+void split_affine4_f16(const uint8_t *src, size_t blocks, uint8_t *codes, float *scales, float *mins)
+{
+    split_affine4_halves(src, blocks, f16_to_f32, codes, scales, mins);
+}

@@ -14,8 +14,8 @@ typedef void split_fn(const uint8_t *src, size_t blocks, uint8_t *codes, float *
 split_fn split_q4_0, split_q4_1, split_q5_0, split_q5_1, split_q8_0, split_iq4_nl, split_mxfp4; /* quant_simple.c */
 split_fn split_q2_k, split_q3_k, split_q4_k, split_q5_k, split_q6_k, split_iq4_xs;              /* quant_k.c */
 
-split_fn split_nvfp4, split_affine2, split_affine3, split_affine4, split_affine5, split_affine6,
-    split_affine8; /* quant_own.c */
+split_fn split_nvfp4, split_affine2, split_affine3, split_affine4, split_affine5, split_affine6, split_affine8,
+    split_affine4_bf16, split_affine4_f16; /* quant_own.c */
 
 /* Twice the E2M1 values, plus 12. */
 extern const uint8_t E2M1_CODES[16];

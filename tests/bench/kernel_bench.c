@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const dtype TYPES[] = {DT_F32,    DT_F16,   DT_BF16,  DT_Q4_0,  DT_Q4_1,    DT_Q5_0,    DT_Q5_1,
-                              DT_Q8_0,   DT_Q2_K,  DT_Q3_K,  DT_Q4_K,  DT_Q5_K,    DT_Q6_K,    DT_IQ4_NL,
-                              DT_IQ4_XS, DT_MXFP4, DT_MXFP8, DT_NVFP4, DT_AFFINE4, DT_AFFINE6, DT_AFFINE8};
+static const dtype TYPES[] = {DT_F32,     DT_F16,     DT_BF16,    DT_Q4_0,        DT_Q4_1,  DT_Q5_0,
+                              DT_Q5_1,    DT_Q8_0,    DT_Q2_K,    DT_Q3_K,        DT_Q4_K,  DT_Q5_K,
+                              DT_Q6_K,    DT_IQ4_NL,  DT_IQ4_XS,  DT_MXFP4,       DT_MXFP8, DT_NVFP4,
+                              DT_AFFINE4, DT_AFFINE6, DT_AFFINE8, DT_AFFINE4_BF16};
 enum { TYPE_COUNT = sizeof(TYPES) / sizeof(TYPES[0]), HIDDEN = 768, FFN = 1536, ROWS = 512, REPEATS = 5 };
 #define DECODE_BYTES ((size_t)100 << 20)
 

@@ -117,6 +117,8 @@ static status mlx_matrix(const hf_dir *dir, const char *path, const st_tensor *w
     m->scales = scales->data;
     m->scale_dtype = d;
     m->scale_row = m->cols / m->group * safetensors_dtype_bytes(d);
+    if (m->type == DT_AFFINE4 && d != ST_F32 && m->group % 64 == 0) /* no wider in memory than in the file */
+        m->type = d == ST_BF16 ? DT_AFFINE4_BF16 : DT_AFFINE4_F16;
     if (m->form != MLX_AFFINE)
         return OK;
     st_tensor *biases = find_part(dir, path, ".biases");

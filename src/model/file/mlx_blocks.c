@@ -1,5 +1,5 @@
 /* model/file/mlx_blocks.c: a row of an MLX matrix (codes, scales and biases in tensors of their own;
- * formats.md 3.3, 3.4) as the loaders' own blocks of 32 columns. Codes keep MLX's order: a little-endian bitstream. */
+ * formats.md 3.3, 3.4) as the loaders' own blocks. Codes keep MLX's order: a little-endian bitstream. */
 #include "model/file/hf.h"
 
 enum { BLOCK = 32 };
@@ -14,6 +14,18 @@ static void affine_blocks(const hf_matrix *m, const uint8_t *codes, const uint8_
                          hf_float_at(m->scale_dtype, biases + group * unit)};
         memcpy(dst, pair, sizeof pair);
         memcpy(dst + sizeof pair, codes, code_bytes);
+    }
+}
+
+/* 64 columns with the file's own 16-bit scale and bias. */
+static void affine4_halves_blocks(const hf_matrix *m, const uint8_t *codes, const uint8_t *scales,
+                                  const uint8_t *biases, uint8_t *dst)
+{
+    for (uint64_t b = 0; b < m->cols / 64; b++, dst += 36, codes += 32) {
+        uint64_t group = b * 64 / m->group;
+        memcpy(dst, scales + 2 * group, 2);
+        memcpy(dst + 2, biases + 2 * group, 2);
+        memcpy(dst + 4, codes, 32);
     }
 }
 
@@ -33,7 +45,10 @@ void mlx_row_blocks(const hf_matrix *m, uint64_t row, uint8_t *dst)
     uint64_t blocks = m->cols / BLOCK;
     switch (m->form) {
     case MLX_AFFINE:
-        affine_blocks(m, codes, scales, m->biases + row * m->scale_row, dst);
+        if (m->type == DT_AFFINE4_BF16 || m->type == DT_AFFINE4_F16)
+            affine4_halves_blocks(m, codes, scales, m->biases + row * m->scale_row, dst);
+        else
+            affine_blocks(m, codes, scales, m->biases + row * m->scale_row, dst);
         break;
     case MLX_MXFP4:
         for (uint64_t b = 0; b < blocks; b++, dst += 17) {

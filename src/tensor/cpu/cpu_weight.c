@@ -35,6 +35,8 @@ static const weight_format FORMATS[DT_COUNT] = {
     [DT_AFFINE4] = {CODES_4, SCALES_F32_MIN, 32, 0, true, NULL},
     [DT_AFFINE5] = {CODES_5, SCALES_F32_MIN, 32, 0, true, NULL},
     [DT_AFFINE6] = {CODES_6, SCALES_F32_MIN, 32, 0, true, NULL},
+    [DT_AFFINE4_BF16] = {CODES_4, SCALES_BF16_MIN_64, 32, 0, true, NULL},
+    [DT_AFFINE4_F16] = {CODES_4, SCALES_F16_MIN_64, 32, 0, true, NULL},
 };
 
 /* Where the file's block keeps what scale_kind wants, in bytes. */
@@ -42,8 +44,8 @@ typedef struct {
     uint8_t d, m; /* f16 scale and f16 min (or dmin) */
 } block_fields;
 static const block_fields FIELDS[DT_COUNT] = {
-    [DT_Q4_1] = {0, 2}, [DT_Q5_1] = {0, 2}, [DT_Q2_K] = {80, 82}, [DT_Q3_K] = {108, 0},
-    [DT_Q4_K] = {0, 2}, [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, 0},
+    [DT_Q4_1] = {0, 2}, [DT_Q5_1] = {0, 2},   [DT_Q2_K] = {80, 82},       [DT_Q3_K] = {108, 0},      [DT_Q4_K] = {0, 2},
+    [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, 0}, [DT_AFFINE4_BF16] = {0, 2}, [DT_AFFINE4_F16] = {0, 2},
 };
 
 const weight_format *weight_format_of(dtype type)
@@ -51,13 +53,15 @@ const weight_format *weight_format_of(dtype type)
     return (uint32_t)type < DT_COUNT && FORMATS[type].group ? &FORMATS[type] : NULL;
 }
 
-/* Of one super-block (K kinds) or of one block (the others). */
+/* Of unit_blocks blocks. */
 static size_t scale_unit_bytes(scale_kind kind)
 {
     switch (kind) {
     case SCALES_F16:
         return 32;
     case SCALES_F16_MIN:
+    case SCALES_BF16_MIN_64:
+    case SCALES_F16_MIN_64:
         return 64;
     case SCALES_E8M0:
         return 16;
@@ -80,6 +84,11 @@ static size_t scale_unit_bytes(scale_kind kind)
 static bool is_super(scale_kind kind)
 {
     return kind >= SCALES_K32 && kind != SCALES_E4M3_16;
+}
+
+static uint32_t unit_blocks(scale_kind kind)
+{
+    return is_super(kind) ? SUPER_BLOCKS : kind == SCALES_BF16_MIN_64 || kind == SCALES_F16_MIN_64 ? 2 : 1;
 }
 
 /* --- packing --- */
@@ -309,9 +318,8 @@ static status weight_layout(weight *w, size_t row_bytes, error *err)
 {
     size_t size = 0;
     if (w->format) {
-        const dtype_info *info = dtype_get(w->type);
-        size_t scales = w->cols / (is_super(w->format->scale) ? info->block_elems : BLOCK_COLS) *
-                        scale_unit_bytes(w->format->scale);
+        scale_kind kind = w->format->scale;
+        size_t scales = w->cols / (unit_blocks(kind) * BLOCK_COLS) * scale_unit_bytes(kind);
         w->scale_bytes = (scales + 63) & ~(size_t)63;
         size = w->scale_bytes + w->cols / BLOCK_COLS * code_block_bytes(w->format->code);
     } else {
@@ -381,11 +389,11 @@ void cpu_weight_destroy(cpu_arena *arena, weight *w)
 
 /* --- reading back --- */
 
-static float half_at(const uint8_t *p, uint32_t lane)
+static float half_at(scale_kind kind, const uint8_t *p, uint32_t lane)
 {
     uint16_t h;
     memcpy(&h, p + 2 * lane, 2);
-    return f16_to_f32(h);
+    return kind == SCALES_BF16_MIN_64 ? bf16_to_f32(h) : f16_to_f32(h);
 }
 
 static float e8m0_scale(uint8_t e)
@@ -443,19 +451,21 @@ void weight_block_scales(const weight *w, const uint8_t *panel_scales, uint32_t 
                          float mins[2][PANEL_ROWS])
 {
     scale_kind kind = w->format->scale;
-    const uint8_t *unit = panel_scales + (is_super(kind) ? block / SUPER_BLOCKS : block) * scale_unit_bytes(kind);
+    const uint8_t *unit = panel_scales + block / unit_blocks(kind) * scale_unit_bytes(kind);
     uint32_t s = block % SUPER_BLOCKS;
     for (uint32_t i = 0; i < PANEL_ROWS && kind == SCALES_F32_MIN; i++) {
         memcpy(&scales[0][i], unit + 4 * i, 4);
         memcpy(&mins[0][i], unit + 64 + 4 * i, 4);
     }
     for (uint32_t i = 0; i < PANEL_ROWS && kind != SCALES_F32_MIN; i++) {
-        float d = kind == SCALES_E8M0 ? e8m0_scale(unit[i]) : half_at(unit, i);
-        float m = w->format->has_min ? half_at(unit + 32, i) : 0;
+        float d = kind == SCALES_E8M0 ? e8m0_scale(unit[i]) : half_at(kind, unit, i);
+        float m = w->format->has_min ? half_at(kind, unit + 32, i) : 0;
         switch (kind) {
         case SCALES_F16:
         case SCALES_E8M0:
         case SCALES_F16_MIN:
+        case SCALES_BF16_MIN_64:
+        case SCALES_F16_MIN_64:
             scales[0][i] = d;
             mins[0][i] = m;
             break;

@@ -35,16 +35,24 @@ typedef enum {
 } code_kind;
 
 typedef enum {
-    SCALES_F16,     /* per block f16 d[16] */
-    SCALES_F16_MIN, /* per block f16 d[16], f16 m[16] */
-    SCALES_E8M0,    /* per block u8 e[16], scale 2^(e - 128) */
-    SCALES_F32_MIN, /* per block f32 d[16], f32 m[16] */
-    SCALES_K32,     /* per super-block f16 d[16], then per block i8 s[16]: scale d * s */
+    SCALES_F16,         /* per block f16 d[16] */
+    SCALES_F16_MIN,     /* per block f16 d[16], f16 m[16] */
+    SCALES_E8M0,        /* per block u8 e[16], scale 2^(e - 128) */
+    SCALES_F32_MIN,     /* per block f32 d[16], f32 m[16] */
+    SCALES_BF16_MIN_64, /* per two blocks bf16 d[16], bf16 m[16] */
+    SCALES_F16_MIN_64,  /* per two blocks f16 d[16], f16 m[16] */
+    SCALES_K32,         /* per super-block f16 d[16], then per block i8 s[16]: scale d * s */
     SCALES_K32_MIN, /* per super-block f16 d[16], f16 dmin[16], then per block u8 s[16], u8 m[16]: min -(dmin * m) */
     SCALES_K16,     /* as K32 with two s[16] per block, one per 16 columns */
     SCALES_K16_MIN, /* as K32_MIN with, per 16 columns, u8 sm[16]: s low nibble, m high nibble */
     SCALES_E4M3_16, /* per block u8 e4m3 d[16] of its first 16 columns, u8 d[16] of the others; scale d / 2 */
 } scale_kind;
+
+static inline bool scales_have_min(scale_kind kind)
+{
+    return kind == SCALES_F16_MIN || kind == SCALES_F32_MIN || kind == SCALES_BF16_MIN_64 ||
+           kind == SCALES_F16_MIN_64 || kind == SCALES_K32_MIN || kind == SCALES_K16_MIN;
+}
 
 typedef struct {
     code_kind code;

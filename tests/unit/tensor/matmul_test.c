@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const dtype TYPES[] = {DT_F32,     DT_F16,     DT_BF16,    DT_Q4_0,    DT_Q4_1,    DT_Q5_0,
-                              DT_Q5_1,    DT_Q8_0,    DT_Q2_K,    DT_Q3_K,    DT_Q4_K,    DT_Q5_K,
-                              DT_Q6_K,    DT_IQ4_NL,  DT_IQ4_XS,  DT_MXFP4,   DT_MXFP8,   DT_NVFP4,
-                              DT_AFFINE2, DT_AFFINE3, DT_AFFINE4, DT_AFFINE5, DT_AFFINE6, DT_AFFINE8};
+static const dtype TYPES[] = {
+    DT_F32,     DT_F16,     DT_BF16,    DT_Q4_0,    DT_Q4_1,    DT_Q5_0,    DT_Q5_1,         DT_Q8_0,       DT_Q2_K,
+    DT_Q3_K,    DT_Q4_K,    DT_Q5_K,    DT_Q6_K,    DT_IQ4_NL,  DT_IQ4_XS,  DT_MXFP4,        DT_MXFP8,      DT_NVFP4,
+    DT_AFFINE2, DT_AFFINE3, DT_AFFINE4, DT_AFFINE5, DT_AFFINE6, DT_AFFINE8, DT_AFFINE4_BF16, DT_AFFINE4_F16};
 enum { TYPE_COUNT = sizeof(TYPES) / sizeof(TYPES[0]), TABLES_MAX = 8 };
 
 static uint64_t seed = 1;
@@ -68,6 +68,12 @@ static void fill_raw(dtype type, uint8_t *raw, size_t bytes)
                 b[i] = (b[i] & 127) == 127 ? 0 : b[i]; /* no NaN */
         } else if (type == DT_NVFP4) {
             b[0] = (uint8_t)(16 + next_u64() % 16), b[1] = (uint8_t)(16 + next_u64() % 16);
+        } else if (type == DT_AFFINE4_F16) {
+            put_half(b, next_float() * 0.05f);
+            put_half(b + 2, next_float() * 0.1f);
+        } else if (type == DT_AFFINE4_BF16) {
+            uint16_t pair[2] = {f32_to_bf16(next_float() * 0.05f), f32_to_bf16(next_float() * 0.1f)};
+            memcpy(b, pair, sizeof(pair));
         } else if (type >= DT_AFFINE2) {
             float pair[2] = {next_float() * 0.05f, next_float() * 0.1f};
             memcpy(b, pair, sizeof(pair));
@@ -253,7 +259,7 @@ static void largest_codes_do_not_saturate(void **state)
                     fill = 3; /* nothing to fill, once */
                 for (uint32_t k = 0; k < N * m.row_bytes && fill < 3; k++) {
                     uint32_t at = k % info->block_bytes;
-                    bool is_scale = at < 4 || (at < 8 && TYPES[i] >= DT_AFFINE2) ||
+                    bool is_scale = at < 4 || (at < 8 && TYPES[i] >= DT_AFFINE2 && info->block_elems == 32) ||
                                     (info->block_bytes > 40 && at >= 80 && at < 84) || at == 108 || at == 109 ||
                                     at >= 208; /* where one of the types has a half float */
                     if (TYPES[i] == DT_NVFP4)

@@ -107,8 +107,6 @@ KERNEL_INLINE __m256 negated_product(__m256 a, __m256 b)
     return _mm256_xor_ps(_mm256_mul_ps(a, b), _mm256_set1_ps(-0.0f));
 }
 
-/* The scale of 8 rows (half 0 or 1) of the panel for group h (0, or 1 for groups of 16) of block b; *min too where kind
- * has. */
 /* 8 E4M3 times 2^-8: a half with the exponent 8 too small and the sign one bit too far down. */
 KERNEL_INLINE __m256 load_e4m3(const uint8_t *codes)
 {
@@ -116,6 +114,14 @@ KERNEL_INLINE __m256 load_e4m3(const uint8_t *codes)
     return _mm256_cvtph_ps(_mm_and_si128(wide, _mm_set1_epi16((int16_t)0xbfff)));
 }
 
+KERNEL_INLINE __m256 load_bf16(const uint8_t *at)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+/* The scale of 8 rows (half 0 or 1) of the panel for group h (0, or 1 for groups of 16) of block b; *min too where kind
+ * has. */
 KERNEL_INLINE __m256 load_scale(scale_kind kind, const uint8_t *scales, uint32_t b, int h, int half, __m256 *min)
 {
     uint32_t super = b / SUPER_BLOCKS, i = b % SUPER_BLOCKS;
@@ -132,6 +138,12 @@ KERNEL_INLINE __m256 load_scale(scale_kind kind, const uint8_t *scales, uint32_t
     case SCALES_F32_MIN:
         *min = _mm256_loadu_ps((const float *)(scales + 128 * b + 64 + 32 * half));
         return _mm256_loadu_ps((const float *)(scales + 128 * b + 32 * half));
+    case SCALES_BF16_MIN_64:
+        *min = load_bf16(scales + 64 * (b / 2) + 32 + 16 * half);
+        return load_bf16(scales + 64 * (b / 2) + 16 * half);
+    case SCALES_F16_MIN_64:
+        *min = load_halves(scales + 64 * (b / 2) + 32 + 16 * half);
+        return load_halves(scales + 64 * (b / 2) + 16 * half);
     case SCALES_E4M3_16:
         return _mm256_mul_ps(load_e4m3(scales + 32 * b + 16 * h + 8 * half), _mm256_set1_ps(128.0f));
     case SCALES_K32:

@@ -176,6 +176,12 @@ static void unpack_all_scales(const weight *w, const uint8_t *from, const panel 
     case SCALES_F32_MIN:
         unpack_scales(SCALES_F32_MIN, w, from, to);
         break;
+    case SCALES_BF16_MIN_64:
+        unpack_scales(SCALES_BF16_MIN_64, w, from, to);
+        break;
+    case SCALES_F16_MIN_64:
+        unpack_scales(SCALES_F16_MIN_64, w, from, to);
+        break;
     case SCALES_E4M3_16:
         unpack_scales(SCALES_E4M3_16, w, from, to);
         break;

@@ -138,6 +138,12 @@ KERNEL_INLINE __m512 load_halves(const uint8_t *at)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)at));
 }
 
+KERNEL_INLINE __m512 load_bf16(const uint8_t *at)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
 KERNEL_INLINE __m512 load_signed(const uint8_t *at)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)at)));
@@ -183,6 +189,12 @@ KERNEL_INLINE void load_scales(scale_kind kind, const uint8_t *scales, uint32_t 
     } else if (kind == SCALES_F32_MIN) {
         s[0] = _mm512_loadu_ps(scales + 128 * b);
         m[0] = _mm512_loadu_ps(scales + 128 * b + 64);
+    } else if (kind == SCALES_BF16_MIN_64) {
+        s[0] = load_bf16(scales + 64 * (b / 2));
+        m[0] = load_bf16(scales + 64 * (b / 2) + 32);
+    } else if (kind == SCALES_F16_MIN_64) {
+        s[0] = load_halves(scales + 64 * (b / 2));
+        m[0] = load_halves(scales + 64 * (b / 2) + 32);
     } else if (kind == SCALES_E4M3_16) {
         UNROLL
         for (int h = 0; h < 2; h++)

@@ -18,9 +18,7 @@ KERNEL_INLINE __m512i dot_group(const __m512i *code, const uint8_t *x, bool has_
 KERNEL_INLINE void dot_panel(code_kind code_of, scale_kind scale_of, bool by_table, int rows, const weight *w,
                              uint32_t index, const uint8_t *x, const panel_out *to)
 {
-    bool split = scale_of >= SCALES_K16;
-    bool has_min = scale_of == SCALES_F16_MIN || scale_of == SCALES_F32_MIN || scale_of == SCALES_K32_MIN ||
-                   scale_of == SCALES_K16_MIN;
+    bool split = scale_of >= SCALES_K16, has_min = scales_have_min(scale_of);
     int halves = split ? 2 : 1, groups = 8 / halves;
     size_t block_bytes = code_block_bytes(code_of), step = act_block_bytes((act_form){split, has_min});
     const uint8_t *scales = weight_scales(w, index), *block = weight_codes(w, index);
@@ -80,6 +78,8 @@ PACKED_FNS(affine3, CODES_3, SCALES_F32_MIN, false)
 PACKED_FNS(affine4, CODES_4, SCALES_F32_MIN, false)
 PACKED_FNS(affine5, CODES_5, SCALES_F32_MIN, false)
 PACKED_FNS(affine6, CODES_6, SCALES_F32_MIN, false)
+PACKED_FNS(affine4_bf16, CODES_4, SCALES_BF16_MIN_64, false)
+PACKED_FNS(affine4_f16, CODES_4, SCALES_F16_MIN_64, false)
 #define PACKED_ROW(type)                                                                                               \
     {                                                                                                                  \
         type##_1, type##_2, type##_3, type##_4                                                                         \
@@ -88,13 +88,27 @@ PACKED_FNS(affine6, CODES_6, SCALES_F32_MIN, false)
 void matmul_dot_packed_avx512(const weight *w, uint32_t index, const uint8_t *tile, uint32_t rows, const panel_out *to)
 {
     static const packed_fn TYPES[DT_COUNT][FUSED_ROWS] = {
-        [DT_Q4_0] = PACKED_ROW(q4_0),       [DT_Q4_1] = PACKED_ROW(q4_1),       [DT_Q5_0] = PACKED_ROW(q5_0),
-        [DT_Q5_1] = PACKED_ROW(q5_1),       [DT_Q8_0] = PACKED_ROW(q8_0),       [DT_Q2_K] = PACKED_ROW(q2_k),
-        [DT_Q3_K] = PACKED_ROW(q3_k),       [DT_Q4_K] = PACKED_ROW(q4_k),       [DT_Q5_K] = PACKED_ROW(q5_k),
-        [DT_Q6_K] = PACKED_ROW(q6_k),       [DT_IQ4_NL] = PACKED_ROW(iq4_nl),   [DT_IQ4_XS] = PACKED_ROW(iq4_xs),
-        [DT_MXFP4] = PACKED_ROW(mxfp4),     [DT_NVFP4] = PACKED_ROW(nvfp4),     [DT_AFFINE2] = PACKED_ROW(affine2),
-        [DT_AFFINE3] = PACKED_ROW(affine3), [DT_AFFINE4] = PACKED_ROW(affine4), [DT_AFFINE5] = PACKED_ROW(affine5),
+        [DT_Q4_0] = PACKED_ROW(q4_0),
+        [DT_Q4_1] = PACKED_ROW(q4_1),
+        [DT_Q5_0] = PACKED_ROW(q5_0),
+        [DT_Q5_1] = PACKED_ROW(q5_1),
+        [DT_Q8_0] = PACKED_ROW(q8_0),
+        [DT_Q2_K] = PACKED_ROW(q2_k),
+        [DT_Q3_K] = PACKED_ROW(q3_k),
+        [DT_Q4_K] = PACKED_ROW(q4_k),
+        [DT_Q5_K] = PACKED_ROW(q5_k),
+        [DT_Q6_K] = PACKED_ROW(q6_k),
+        [DT_IQ4_NL] = PACKED_ROW(iq4_nl),
+        [DT_IQ4_XS] = PACKED_ROW(iq4_xs),
+        [DT_MXFP4] = PACKED_ROW(mxfp4),
+        [DT_NVFP4] = PACKED_ROW(nvfp4),
+        [DT_AFFINE2] = PACKED_ROW(affine2),
+        [DT_AFFINE3] = PACKED_ROW(affine3),
+        [DT_AFFINE4] = PACKED_ROW(affine4),
+        [DT_AFFINE5] = PACKED_ROW(affine5),
         [DT_AFFINE6] = PACKED_ROW(affine6),
+        [DT_AFFINE4_BF16] = PACKED_ROW(affine4_bf16),
+        [DT_AFFINE4_F16] = PACKED_ROW(affine4_f16),
     };
     TYPES[w->type][rows - 1](w, index, tile, to);
 }

@@ -38,9 +38,7 @@ KERNEL_INLINE void add_rows(bool split, bool has_min, int rows, const __m512i co
 KERNEL_INLINE void dot_panel(code_kind code_of, scale_kind scale_of, bool by_table, const weight *w, uint32_t index,
                              const tile_run *run, float *sums)
 {
-    bool split = scale_of >= SCALES_K16;
-    bool has_min = scale_of == SCALES_F16_MIN || scale_of == SCALES_F32_MIN || scale_of == SCALES_K32_MIN ||
-                   scale_of == SCALES_K16_MIN;
+    bool split = scale_of >= SCALES_K16, has_min = scales_have_min(scale_of);
     size_t block_bytes = code_block_bytes(code_of), step = act_block_bytes((act_form){split, has_min});
     const uint8_t *scales = weight_scales(w, index), *block = weight_codes(w, index), *x = run->tiles;
     size_t ahead_step = w->panel_bytes / (w->cols / BLOCK_COLS);
@@ -98,17 +96,33 @@ WIDE_FN(affine3, CODES_3, SCALES_F32_MIN, false)
 WIDE_FN(affine4, CODES_4, SCALES_F32_MIN, false)
 WIDE_FN(affine5, CODES_5, SCALES_F32_MIN, false)
 WIDE_FN(affine6, CODES_6, SCALES_F32_MIN, false)
+WIDE_FN(affine4_bf16, CODES_4, SCALES_BF16_MIN_64, false)
+WIDE_FN(affine4_f16, CODES_4, SCALES_F16_MIN_64, false)
 
 void matmul_dot_wide_avx512(const weight *w, uint32_t index, const tile_run *run, const panel_out *to)
 {
     static const wide_fn TYPES[DT_COUNT] = {
-        [DT_Q4_0] = q4_0_wide,       [DT_Q4_1] = q4_1_wide,       [DT_Q5_0] = q5_0_wide,
-        [DT_Q5_1] = q5_1_wide,       [DT_Q8_0] = q8_0_wide,       [DT_Q2_K] = q2_k_wide,
-        [DT_Q3_K] = q3_k_wide,       [DT_Q4_K] = q4_k_wide,       [DT_Q5_K] = q5_k_wide,
-        [DT_Q6_K] = q6_k_wide,       [DT_IQ4_NL] = iq4_nl_wide,   [DT_IQ4_XS] = iq4_xs_wide,
-        [DT_MXFP4] = mxfp4_wide,     [DT_NVFP4] = nvfp4_wide,     [DT_AFFINE2] = affine2_wide,
-        [DT_AFFINE3] = affine3_wide, [DT_AFFINE4] = affine4_wide, [DT_AFFINE5] = affine5_wide,
+        [DT_Q4_0] = q4_0_wide,
+        [DT_Q4_1] = q4_1_wide,
+        [DT_Q5_0] = q5_0_wide,
+        [DT_Q5_1] = q5_1_wide,
+        [DT_Q8_0] = q8_0_wide,
+        [DT_Q2_K] = q2_k_wide,
+        [DT_Q3_K] = q3_k_wide,
+        [DT_Q4_K] = q4_k_wide,
+        [DT_Q5_K] = q5_k_wide,
+        [DT_Q6_K] = q6_k_wide,
+        [DT_IQ4_NL] = iq4_nl_wide,
+        [DT_IQ4_XS] = iq4_xs_wide,
+        [DT_MXFP4] = mxfp4_wide,
+        [DT_NVFP4] = nvfp4_wide,
+        [DT_AFFINE2] = affine2_wide,
+        [DT_AFFINE3] = affine3_wide,
+        [DT_AFFINE4] = affine4_wide,
+        [DT_AFFINE5] = affine5_wide,
         [DT_AFFINE6] = affine6_wide,
+        [DT_AFFINE4_BF16] = affine4_bf16_wide,
+        [DT_AFFINE4_F16] = affine4_f16_wide,
     };
     _Alignas(64) float sums[WIDE_ROWS * PANEL_ROWS];
     memset(sums, 0, run->rows * PANEL_ROWS * sizeof(float));
