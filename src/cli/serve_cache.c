@@ -80,7 +80,10 @@ static void write_count(buf *out, uint64_t n)
 
 static void write_sessions(buf *out, uint64_t sessions, uint32_t tokens)
 {
-    buf_printf(out, "%" PRIu64 " session%s of ", sessions, sessions == 1 ? "" : "s");
+    if (!sessions)
+        buf_text(out, "less than 1 session of ");
+    else
+        buf_printf(out, "%" PRIu64 " session%s of ", sessions, sessions == 1 ? "" : "s");
     write_count(out, tokens);
     buf_text(out, " tokens");
 }
