@@ -107,6 +107,7 @@ static void to_pages(const kv_cache *cache, const uint32_t *pages, size_t offset
 {
     for (size_t done = 0, part; done < bytes; done += part) {
         part = within_page(cache, offset + done, bytes - done);
+        atomic_store_explicit(&cache->foreign[pages[(offset + done) / cache->page_bytes]], 1, memory_order_relaxed);
         memcpy(paged(cache, pages, offset + done), (const uint8_t *)src + done, part);
     }
 }

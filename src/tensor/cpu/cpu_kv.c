@@ -46,9 +46,10 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
     cache->page_bytes = cpu_kv_page_bytes(config);
     cache->bytes = cache->page_bytes * config->page_count;
     cache->memory = cpu_os_alloc(cache->bytes);
+    cache->foreign = calloc(config->page_count, sizeof(*cache->foreign));
     cache->partials = cpu_os_alloc(ATTEND_PARTIAL_FLOATS * sizeof(float));
     cache->splits_left = calloc(ATTEND_GROUPS_MAX, sizeof(*cache->splits_left));
-    if (!cache->memory || !cache->partials || !cache->splits_left ||
+    if (!cache->memory || !cache->foreign || !cache->partials || !cache->splits_left ||
         pool_reserve(cpu_backend_of(self)->pool, cpu_attend_scratch_bytes(cache->kernels, config->head_dim))) {
         st = error_set(err, ERR_MEMORY, "KV cache: cannot reserve %zu bytes", cache->bytes);
         cpu_kv_destroy(self, cache);
@@ -65,6 +66,7 @@ void cpu_kv_destroy(backend *self, kv_cache *cache)
         return;
     cpu_os_free(cache->memory, cache->bytes);
     cpu_os_free(cache->partials, ATTEND_PARTIAL_FLOATS * sizeof(float));
+    free(cache->foreign);
     free(cache->splits_left);
     free(cache);
 }
@@ -122,6 +124,7 @@ void cpu_kv_write(backend *self, const kv_write_args *a)
 {
     pool *pool = cpu_backend_of(self)->pool;
     write_job job = {.kernels = a->cache->kernels, .a = a};
+    cpu_kv_take_pages(a);
     for (uint32_t i = 0; i < a->segment_count; i++)
         job.rows += a->segments[i].row_count;
     uint32_t tiles = TILES_PER_THREAD * pool_threads(pool), share = (job.rows + tiles - 1) / tiles;

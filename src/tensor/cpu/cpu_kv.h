@@ -19,9 +19,14 @@ struct kv_cache {
     const float_kernels *kernels; /* that write and attend it */
     size_t block_bytes, page_bytes, bytes;
     uint8_t *memory;
+    _Atomic uint8_t *foreign;      /* [page_count]: 1 where something else than kv_write may have written */
     float *partials;               /* ATTEND_PARTIAL_FLOATS */
     _Atomic uint32_t *splits_left; /* ATTEND_GROUPS_MAX */
 };
+
+/* The kernels read whole blocks and rely on all values in them being finite. Zeroes foreign pages that get their first
+ * token. */
+void cpu_kv_take_pages(const kv_write_args *a);
 
 static inline uint8_t *kv_cache_blocks(const kv_cache *cache, uint32_t layer, uint32_t kv_head)
 {

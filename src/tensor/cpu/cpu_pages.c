@@ -1,14 +1,29 @@
-/* tensor/cpu/cpu_pages.c: a page's bytes from outside. A page is one run of memory (cpu_kv.h). */
+/* tensor/cpu/cpu_pages.c: a page's bytes from outside. A page is one run of memory (cpu_kv.h). What comes from outside
+ * may be a recurrent state: the page is marked, so that it is zeroed before it takes keys and values again. */
 #include "tensor/cpu/cpu_kv.h"
 #include "tensor/cpu/cpu_ops.h"
 
 #include <assert.h>
 #include <string.h>
 
+void cpu_kv_take_pages(const kv_write_args *a)
+{
+    kv_cache *cache = a->cache;
+    for (uint32_t i = 0; a->layer == 0 && i < a->segment_count; i++) { /* the first layer that a token is written in */
+        const kv_segment *s = &a->segments[i];
+        uint32_t first = (s->position + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+        uint32_t end = (s->position + s->row_count + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+        for (uint32_t p = first; p < end; p++)
+            if (atomic_exchange_explicit(&cache->foreign[s->pages[p]], 0, memory_order_relaxed))
+                memset(cache->memory + s->pages[p] * cache->page_bytes, 0, cache->page_bytes);
+    }
+}
+
 void *cpu_kv_page_at(backend *self, const kv_cache *cache, uint32_t page)
 {
     (void)self;
     assert(page < cache->config.page_count);
+    atomic_store_explicit(&cache->foreign[page], 1, memory_order_relaxed);
     return cache->memory + (size_t)page * cache->page_bytes;
 }
 
