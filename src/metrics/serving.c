@@ -53,8 +53,11 @@ static void register_state(serving_metrics *m, metrics_registry *r, const servin
     m->waiting = gauge_of(r, "vllm:num_requests_waiting", "Number of requests waiting to be processed.");
     m->kv_usage = gauge_of(r, "vllm:kv_cache_usage_perc", "KV cache usage. 1 means 100 percent usage.");
     char labels[200];
-    snprintf(labels, sizeof labels, "block_size=\"%u\",num_gpu_blocks=\"%u\",page_bytes=\"%llu\",context_length=\"%u\"",
-             sizes->page_tokens, sizes->page_count, (unsigned long long)sizes->page_bytes, sizes->context_length);
+    snprintf(labels, sizeof labels,
+             "block_size=\"%u\",num_gpu_blocks=\"%u\",page_bytes=\"%llu\",context_length=\"%u\","
+             "enable_prefix_caching=\"%s\"",
+             sizes->page_tokens, sizes->page_count, (unsigned long long)sizes->page_bytes, sizes->context_length,
+             sizes->prefix_cache ? "True" : "False");
     m->cache_info = metrics_gauge(r, (metric_name){"vllm:cache_config_info", "Sizes of the KV cache.", labels});
     gauge_set(m->cache_info, 1);
     m->draining = gauge_of(r, "headway:draining", "1 when no new work is taken.");

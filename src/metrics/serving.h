@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     uint32_t context_length, page_tokens, page_count;
     uint64_t page_bytes;
+    bool prefix_cache; /* prefixes are kept */
 } serving_sizes;
 
 void serving_metrics_register(serving_metrics *out, metrics_registry *registry, const serving_sizes *sizes);

@@ -47,7 +47,7 @@ static void register_llamacpp(server_measures *m)
     m->llama_busy_slots = gauge_of(m, "llamacpp:n_busy_slots_per_decode", "Mean streams of a decode step.");
 }
 
-status measures_open(server_measures *m, const char *model_name, const runner_info *info, error *err)
+status measures_open(server_measures *m, const char *model_name, const runner_info *info, bool prefix_cache, error *err)
 {
     buf labels = {0};
     label_text(&labels, "model_name", model_name);
@@ -56,7 +56,7 @@ status measures_open(server_measures *m, const char *model_name, const runner_in
     buf_free(&labels);
     if (st)
         return st;
-    serving_sizes sizes = {info->context_length, info->page_tokens, info->page_count, info->page_bytes};
+    serving_sizes sizes = {info->context_length, info->page_tokens, info->page_count, info->page_bytes, prefix_cache};
     serving_metrics_register(&m->serving, m->registry, &sizes);
     register_own(m);
     register_llamacpp(m);

@@ -30,7 +30,8 @@ typedef struct server_measures {
     uint64_t window_bytes, window_busy_us; /* of the snapshot that the current rate began with */
 } server_measures;
 
-status measures_open(server_measures *m, const char *model_name, const runner_info *info, error *err);
+status measures_open(server_measures *m, const char *model_name, const runner_info *info, bool prefix_cache,
+                     error *err);
 void measures_close(server_measures *m);
 /* Once in a while: the rate of the steps since the last call. */
 void measures_window(server_measures *m, const engine_snapshot *e, const runner_info *info);

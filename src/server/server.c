@@ -719,7 +719,8 @@ status server_run(server *s, const server_model *model, error *err)
 {
     s->model = *model;
     s->takes_parts = model->chat_template && messages_template_takes_parts(model->chat_template);
-    status code = measures_open(&s->measures, model->name, engine_runner_info(model->engine), err);
+    status code =
+        measures_open(&s->measures, model->name, engine_runner_info(model->engine), model->cache_bytes > 0, err);
     if (!code)
         code = read_tier_names(s, err);
     if (code || (code = network_listen(s->network, err)))

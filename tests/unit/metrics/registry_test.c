@@ -140,7 +140,7 @@ static void serving_names_are_those_of_the_dashboards(void **state)
     metrics_registry *registry;
     assert_int_equal(metrics_registry_create(&registry, "model_name=\"m\",engine=\"0\"", NULL), OK);
     serving_metrics m;
-    serving_metrics_register(&m, registry, &(serving_sizes){8192, 16, 100, 4096});
+    serving_metrics_register(&m, registry, &(serving_sizes){8192, 16, 100, 4096, true});
     histogram_observe(m.between_tokens_s, 0.0035);
     counter_add(m.finished[SERVED_ABORT], 1);
     buf text = {0};
