@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 
 #include "base/log.h"
+#include "engine/cache_desk.h"
 #include "engine/front_desk.h"
 #include "engine/gap_watch.h"
 #include "engine/inbox.h"
@@ -37,6 +38,7 @@ struct engine {
     const sched_policy *policy;
     bool gap_chosen; /* by the operator */
     front_desk desk;
+    cache_desk cache;
     gap_watch gaps;
     pthread_mutex_t model_lock; /* of `model` */
     step_model model;           /* for other threads */
@@ -80,7 +82,7 @@ static void publish(engine *e, uint64_t now_us)
     scheduler_counts counts = scheduler_read_counts(e->scheduler);
     c->running = counts.running;
     c->waiting = counts.waiting + inbox_waiting(e->inbox);
-    c->pages_free = counts.pages.free;
+    c->pages_free = scheduler_spare_pages(e->scheduler);
     c->preemptions = counts.preemptions;
     c->draining = inbox_draining(e->inbox);
     c->gaps = e->gaps.gaps;
@@ -96,6 +98,7 @@ static void publish(engine *e, uint64_t now_us)
     c->admission.failed = c->failed;
     publish_tenants(e);
     publish_model(e, now_us);
+    cache_desk_publish(&e->cache, e->scheduler, now_us);
     snapshot_board_write(&e->board, c);
 }
 
@@ -136,14 +139,13 @@ static void note_step(engine *e, const step_plan *plan, const step_result *resul
                            .rows = (uint16_t)plan->row_count,
                            .kind = (uint8_t)kinds[plan->kind]};
     if (plan->chunk.token_count > 0) {
-        const job *j = (const job *)scheduler_at(e->scheduler, plan->chunk.seq);
+        const sequence *seq = scheduler_at(e->scheduler, plan->chunk.seq);
         double part = result->chunk_done ? 1 : result->chunk_part;
-        record.request_id = j->request->id;
-        record.tenant = (uint8_t)j->request->tenant;
-        record.klass = (uint8_t)j->request->klass;
+        record.request_id = seq->request->id;
+        record.tenant = (uint8_t)seq->request->tenant;
+        record.klass = (uint8_t)seq->request->klass;
         record.part = (uint8_t)(part * 255);
-        record.flags =
-            (uint8_t)((result->chunk_done ? 0 : TRACE_YIELDED) | (j->sequence.document ? TRACE_DOCUMENT : 0));
+        record.flags = (uint8_t)((result->chunk_done ? 0 : TRACE_YIELDED) | (seq->document ? TRACE_DOCUMENT : 0));
     }
     trace_add(e->trace, &record);
     watched_step watched = {start_us, end_us, plan->deadline_us, facts.predicted_us, plan->kind};
@@ -187,6 +189,11 @@ static status check_config(const engine_config *config, const sched_policy **pol
     return OK;
 }
 
+static void poke(void *context)
+{
+    inbox_poke(((engine *)context)->inbox);
+}
+
 status engine_create(engine **out, runner *runner, const engine_config *config, error *err)
 {
     const sched_policy *policy;
@@ -208,16 +215,24 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
     e->waiting_max = queued_max;
     e->tenant_count = config->tenants ? config->tenants->count : 1;
     pthread_mutex_init(&e->model_lock, NULL);
+    cache_desk_open(&e->cache);
     front_desk_open(&e->desk, config->tenants);
     step_model_init(&e->model);
     if (!config->unseeded)
         step_model_seed(&e->model, runner, e->clock);
+    prefix_settings prefixes = {.idle_bytes = config->cache.idle_bytes,
+                                .ttl_us = config->cache.ttl_us,
+                                .tier_count = config->cache.tier_count,
+                                .wake = poke,
+                                .wake_context = e};
+    memcpy(prefixes.tiers, config->cache.tiers, sizeof prefixes.tiers);
     scheduler_config sched = {.runner = runner,
                               .policy = policy,
                               .settings = config->schedule,
                               .model = &e->model,
-                              .tenants = config->tenants};
-    if ((st = scheduler_create(&e->scheduler, &sched, err)) || (st = inbox_create(&e->inbox, &box, err)) ||
+                              .tenants = config->tenants,
+                              .cache = config->cache.off ? NULL : &prefixes};
+    if ((st = inbox_create(&e->inbox, &box, err)) || (st = scheduler_create(&e->scheduler, &sched, err)) ||
         (st = outbox_create(&e->outbox, err)) || (st = trace_create(&e->trace, err)))
         goto fail;
     e->sampled = calloc((size_t)runner->info.max_rows + 1, sizeof *e->sampled);
@@ -420,12 +435,17 @@ static void finish_job(engine *e, job *j, engine_event *end, bool drop_tokens)
     end->context = j->request->context;
     end->prompt_total = j->request->prompt_count;
     end->prompt_done = first_us || j->sequence.kv_count > end->prompt_total ? end->prompt_total : j->sequence.kv_count;
+    end->cached = j->sequence.cache.cached;
+    end->lookup = j->sequence.cache.lookup;
     end->queued_us = between(j->submitted_us, admitted_us ? admitted_us : now_us);
     end->prefill_us = between(admitted_us, first_us ? first_us : now_us);
     end->decode_us = between(first_us, j->steps.last_token_us);
     if (j->sequence.paused)
         stop_resting(e, j);
-    scheduler_remove(e->scheduler, &j->sequence);
+    if (end->reason != FINISH_CANCELLED || inbox_draining(e->inbox))
+        scheduler_remove(e->scheduler, &j->sequence);
+    else
+        scheduler_abandon(e->scheduler, &j->sequence, &j->request);
     j->steps.finished = true;
     e->counts.finished[end->reason]++;
     e->counts.cancelled += end->reason == FINISH_CANCELLED;
@@ -494,6 +514,7 @@ static bool collect(engine *e, bool *stop) /* true: something ended or arrived *
     inbox_batch batch = inbox_collect(e->inbox, scheduler_read_counts(e->scheduler).waiting);
     *stop = batch.stop;
     take_tenants(e);
+    cache_desk_serve(&e->cache, e->scheduler);
     for (job *j = batch.arrivals, *next; j; j = next) {
         next = j->mail.next;
         scheduler_add(e->scheduler, &j->sequence, j->submitted_us);
@@ -524,6 +545,8 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
         j->steps.first_token_us = now_us;
         e->counts.prompt_tokens += j->request->prompt_count;
         atomic_fetch_add(&e->desk.counts[j->sequence.tenant].prompt_tokens, j->request->prompt_count);
+        e->counts.cached_tokens += j->sequence.cache.cached;
+        atomic_fetch_add(&e->desk.counts[j->sequence.tenant].cached_tokens, j->sequence.cache.cached);
     }
     note_token(e, j, now_us);
     j->steps.last_token_us = now_us;
@@ -559,6 +582,7 @@ static void report_progress(engine *e, const step_plan *plan, uint64_t now_us)
                           .context = reader->request->context,
                           .prompt_done = reader->sequence.kv_count,
                           .prompt_total = reader->request->prompt_count,
+                          .cached = reader->sequence.cache.cached,
                           .time_us = now_us};
     outbox_put_progress(e->outbox, (job *)reader, &event);
 }
@@ -569,13 +593,15 @@ static void apply(engine *e, const step_plan *plan, const step_result *result, u
     bool chunk_sampled = chunk_ended && plan->chunk.sample;
     assert(result->token_count == plan->row_count + chunk_sampled);
     note_step(e, plan, result, start_us, now_us);
+    bool orphan = plan->chunk.token_count > 0 && scheduler_is_orphan(e->scheduler, plan->chunk.seq);
     scheduler_apply(e->scheduler, plan, result, start_us, now_us);
     outbox_begin(e->outbox);
-    for (uint32_t i = 0; i < result->token_count; i++) {
+    uint32_t told = result->token_count - (orphan && chunk_sampled);
+    for (uint32_t i = 0; i < told; i++) {
         uint32_t slot = i < plan->row_count ? plan->rows[i].seq : plan->chunk.seq;
         deliver(e, (job *)scheduler_at(e->scheduler, slot), &result->tokens[i], now_us);
     }
-    if (chunk_ended && !chunk_sampled)
+    if (chunk_ended && !chunk_sampled && !orphan)
         report_progress(e, plan, now_us);
     commit(e);
 }
@@ -604,7 +630,10 @@ static void account(engine *e, const step_plan *plan, const step_result *result,
 
 static void fail_slot(engine *e, uint32_t slot, const char *text, uint64_t now_us)
 {
-    finish_with_error(e, (job *)scheduler_at(e->scheduler, slot), text, now_us);
+    if (scheduler_is_orphan(e->scheduler, slot))
+        scheduler_fail_orphan(e->scheduler, slot);
+    else
+        finish_with_error(e, (job *)scheduler_at(e->scheduler, slot), text, now_us);
 }
 
 static void fail_plan(engine *e, const step_plan *plan, const error *err, uint64_t now_us)
@@ -708,6 +737,25 @@ static void cancel_all(engine *e)
     commit(e);
 }
 
+void engine_read_cache(engine *e, cache_report *out)
+{
+    cache_desk_read(&e->cache, out);
+}
+
+status engine_forget(engine *e, int tenant, error *err)
+{
+    cache_errand errand;
+    if (tenant >= (int)TENANTS_MAX)
+        return error_set(err, ERR_INVALID, "tenant %d: there are at most %d", tenant, TENANTS_MAX);
+    cache_desk_ask(&e->cache, &errand, tenant);
+    inbox_poke(e->inbox);
+    if (!e->started)
+        cache_desk_serve(&e->cache, e->scheduler);
+    cache_desk_wait(&e->cache, &errand);
+    tiering *tiers = scheduler_tiering(e->scheduler);
+    return tiers ? tiering_drop(tiers, errand.space, err) : OK;
+}
+
 void engine_stop(engine *e)
 {
     if (e->stopped)
@@ -717,6 +765,7 @@ void engine_stop(engine *e)
     if (e->started)
         pthread_join(e->thread, NULL);
     e->stopped = true;
+    cache_desk_serve(&e->cache, e->scheduler); /* whoever asked too late */
     cancel_all(e);
 }
 
@@ -734,6 +783,7 @@ void engine_destroy(engine *e)
     outbox_destroy(e->outbox);
     trace_destroy(e->trace);
     front_desk_close(&e->desk);
+    cache_desk_close(&e->cache);
     pthread_mutex_destroy(&e->model_lock);
     free(e->sampled);
     free(e->resting);

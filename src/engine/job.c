@@ -43,8 +43,6 @@ void job_destroy(job *j)
 {
     if (!j)
         return;
-    free(j->request->prompt);
-    free((void *)j->request->sampling.biases);
-    free(j->request);
+    request_free(j->request);
     job_disown(j);
 }

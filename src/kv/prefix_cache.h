@@ -50,6 +50,7 @@ typedef struct {
     uint32_t usable;     /* of them, how many a sequence can start with: up to the deepest checkpoint where a state is
                             kept; never more than `pages_max` */
     uint32_t differs_at; /* the first token that no entry has (nearest entry, token by token); `count`: none */
+    uint32_t in_use;     /* of the usable ones, how many a sequence holds now: sharing them costs nothing */
     bool line_end;       /* the usable part ends where an entry ends: the prompt continues it */
 } prefix_match;
 
@@ -60,8 +61,8 @@ void prefix_cache_destroy(prefix_cache *c); /* gives all pages back; NULL allowe
 prefix_match prefix_cache_find(const prefix_cache *c, uint64_t space, const int32_t *tokens, uint32_t count,
                                uint32_t pages_max);
 /* Opens `cursor` after the first `pages` (<= find's usable) pages of `tokens`; shares them into pages[0..pages), and
- * the checkpoint there into state[0..state_pages) when pages > 0 and states are kept. A use: the path is young again.
- */
+ * the checkpoint there into state[0..state_pages) when pages > 0 and states are kept. With state_out NULL no state is
+ * wanted, and `pages` may be up to find's `pages`. A use: the path is young again. */
 void prefix_cache_open(prefix_cache *c, prefix_cursor *cursor, uint64_t space, uint32_t owner, const int32_t *tokens,
                        uint32_t pages, uint64_t now_us, page_id *page_out, page_id *state_out);
 /* Adds the page that follows the cursor, or finds that it is there already, and moves on. `tokens`: its page_tokens

@@ -39,6 +39,7 @@ typedef struct { /* what the cache would find if it had `pages` pages, of the ne
 } reuse_point;
 
 typedef struct {
+    bool on;
     prefix_cache_counts counts;
     uint32_t page_tokens, idle_pages_max;
     uint64_t page_bytes;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 typedef struct {
     int32_t token;
@@ -49,6 +50,15 @@ typedef struct {
     bool want_progress;      /* PROGRESS events while prefilling */
     void *context;           /* the submitter's; returned in events */
 } request;
+
+static inline void request_free(request *r) /* NULL is allowed */
+{
+    if (!r)
+        return;
+    free(r->prompt);
+    free((void *)r->sampling.biases);
+    free(r);
+}
 
 typedef enum { FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR } finish_reason;
 

@@ -81,7 +81,8 @@ status scheduler_create(scheduler **out, const scheduler_config *config, error *
     if ((st = take_settings(s, config, err)))
         goto fail;
     page_pool_config pool = {info->page_count, config->page_shuffle_seed};
-    if ((st = page_pool_create(&s->pool, &pool, err)) || (st = allocate_tables(s, err)))
+    if ((st = page_pool_create(&s->pool, &pool, err)) || (st = allocate_tables(s, err)) ||
+        (st = scheduler_cache_create(s, config, err)))
         goto fail;
     *out = s;
     return OK;
@@ -94,7 +95,9 @@ void scheduler_destroy(scheduler *s)
 {
     if (!s)
         return;
+    while (scheduler_drop_orphans(s)) {}
     assert(!s->waiting.count && !s->prefilling.count && !s->decoding.count && !s->paused.count && !s->failed.count);
+    scheduler_cache_destroy(s);
     page_pool_destroy(s->pool);
     free(s->page_tables);
     free(s->slots);
@@ -160,12 +163,13 @@ void scheduler_end_chunk(scheduler *s, sequence *seq)
     seq->chunk_part = 0;
 }
 
-void scheduler_leave_slot(scheduler *s, sequence *seq)
+void scheduler_leave_slot(scheduler *s, sequence *seq, bool ended)
 {
     if (seq->phase != PHASE_PREFILL && seq->phase != PHASE_DECODE)
         return;
     scheduler_end_chunk(s, seq);
     s->runner->ops->sequence_close(s->runner, seq->slot);
+    scheduler_cache_leave(s, seq, ended);
     for (uint32_t i = 0; i < seq->page_count; i++)
         page_pool_release(s->pool, seq->pages[i]);
     seq->page_count = 0;
@@ -182,7 +186,7 @@ bool scheduler_grow_pages(scheduler *s, sequence *seq, uint32_t token_count)
 {
     for (uint32_t want = scheduler_pages_for(s, token_count); seq->page_count < want; seq->page_count++) {
         assert(seq->page_count < s->pages_per_sequence);
-        if (!page_pool_acquire(s->pool, &seq->pages[seq->page_count]))
+        if (!scheduler_take_page(s, seq, &seq->pages[seq->page_count]))
             return false;
     }
     return true;
@@ -197,6 +201,7 @@ static void take_request(scheduler *s, sequence *seq, uint64_t now_us)
     seq->gap_us = r->gap_us ? r->gap_us : who->gap_us ? who->gap_us : s->settings.gap_us;
     seq->document = sequence_history(seq) > s->document_tokens;
     seq->arrived_us = now_us;
+    scheduler_cache_arrive(s, seq);
 }
 
 void scheduler_add(scheduler *s, sequence *seq, uint64_t now_us)
@@ -209,11 +214,11 @@ void scheduler_add(scheduler *s, sequence *seq, uint64_t now_us)
     scheduler_set_backlog(s, seq);
 }
 
-/* Out of the scheduler's books; `seq` has left its slot. */
-static void forget(scheduler *s, sequence *seq)
+void scheduler_forget_sequence(scheduler *s, sequence *seq)
 {
     scheduler_move_to(s, seq, PHASE_NONE);
     scheduler_set_backlog(s, seq);
+    scheduler_cache_end_ask(s, seq);
     accounts_leave(&s->accounts, seq->tenant);
 }
 
@@ -221,13 +226,14 @@ void scheduler_remove(scheduler *s, sequence *seq)
 {
     if (seq->phase == PHASE_NONE)
         return;
-    scheduler_leave_slot(s, seq);
-    forget(s, seq);
+    scheduler_leave_slot(s, seq, true);
+    scheduler_forget_sequence(s, seq);
 }
 
 void scheduler_set_tenants(scheduler *s, const tenant_table *tenants)
 {
     accounts_set_tenants(&s->accounts, tenants);
+    scheduler_set_floors(s);
 }
 
 void scheduler_pause(scheduler *s, sequence *seq, bool paused)
@@ -250,7 +256,7 @@ sequence *scheduler_take_failed(scheduler *s)
 {
     sequence *seq = s->failed.first;
     if (seq)
-        forget(s, seq);
+        scheduler_forget_sequence(s, seq);
     return seq;
 }
 
@@ -258,8 +264,9 @@ sequence *scheduler_any(const scheduler *s)
 {
     const sequence_list *lists[] = {&s->waiting, &s->prefilling, &s->decoding, &s->paused, &s->failed};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        if (lists[i]->first)
-            return lists[i]->first;
+        for (sequence *seq = lists[i]->first; seq; seq = seq->next)
+            if (!seq->orphan)
+                return seq;
     return NULL;
 }
 
@@ -267,7 +274,7 @@ sequence *scheduler_any(const scheduler *s)
 
 uint32_t scheduler_running(const scheduler *s)
 {
-    return s->prefilling.count + s->decoding.count + s->paused.count;
+    return s->prefilling.count + s->decoding.count + s->paused.count - s->orphans;
 }
 
 scheduler_counts scheduler_read_counts(const scheduler *s)

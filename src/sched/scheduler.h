@@ -25,12 +25,22 @@
 typedef struct scheduler scheduler;
 
 typedef struct {
+    uint64_t idle_bytes;    /* of the pool, that may hold prefixes nobody uses; 0: all of it */
+    uint64_t ttl_us;        /* 0: none */
+    tier *tiers[TIERS_MAX]; /* owned by the scheduler from scheduler_create on, even if it fails */
+    uint32_t tier_count;
+    void (*wake)(void *context); /* something came from a tier; any thread */
+    void *wake_context;
+} prefix_settings;
+
+typedef struct {
     runner *runner; /* borrowed; sequences are opened and closed on it */
     const sched_policy *policy;
-    schedule_settings settings;  /* resolved here */
-    const step_model *model;     /* seeded; copied. NULL: learns from nothing */
-    const tenant_table *tenants; /* copied; NULL: the default one */
-    uint64_t page_shuffle_seed;  /* see kv/page_pool.h */
+    schedule_settings settings;   /* resolved here */
+    const step_model *model;      /* seeded; copied. NULL: learns from nothing */
+    const tenant_table *tenants;  /* copied; NULL: the default one */
+    uint64_t page_shuffle_seed;   /* see kv/page_pool.h */
+    const prefix_settings *cache; /* NULL: no prefix is kept */
 } scheduler_config;
 
 typedef struct {
@@ -51,6 +61,12 @@ void scheduler_destroy(scheduler *s); /* NULL is allowed; every sequence has bee
 void scheduler_add(scheduler *s, sequence *seq, uint64_t now_us);
 void scheduler_remove(scheduler *s, sequence *seq); /* from wherever it is: slot and pages are free at once */
 void scheduler_pause(scheduler *s, sequence *seq, bool paused);
+/* Instead of scheduler_remove, for a cancelled one: if its chunk is open, whoever sends the same prompt again can have
+ * it. The scheduler then takes *r (the sequence's request, malloc'ed) over and leaves a copy without prompt in its
+ * place; false: it was only removed. */
+bool scheduler_abandon(scheduler *s, sequence *seq, request **r);
+bool scheduler_is_orphan(const scheduler *s, uint32_t slot); /* nobody is told of it */
+void scheduler_fail_orphan(scheduler *s, uint32_t slot);
 sequence *scheduler_any(const scheduler *s);   /* the oldest waiting, else a running one; NULL: none is left */
 sequence *scheduler_take_failed(scheduler *s); /* one that the runner refused to open, removed; NULL: none */
 void scheduler_set_tenants(scheduler *s, const tenant_table *tenants);
@@ -69,6 +85,13 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view); /* all 
 uint32_t scheduler_tenant_running(const scheduler *s, uint32_t tenant);
 uint64_t scheduler_tenant_device_us(const scheduler *s, uint32_t tenant);
 uint32_t scheduler_token_limit(const runner_info *info); /* prompt and generated tokens that one request may have */
+
+void scheduler_fill_cache(const scheduler *s, cache_report *report);
+uint32_t scheduler_spare_pages(const scheduler *s); /* free, or held by nobody but the cache */
+/* Forgets every prefix of a tenant, or of all (tenant < 0), in memory. */
+void scheduler_forget(scheduler *s, int tenant);
+uint64_t scheduler_tier_space(const scheduler *s, int tenant); /* what scheduler_tiering's tiering_drop wants */
+tiering *scheduler_tiering(const scheduler *s);                /* NULL: there are no tiers */
 
 /* Called when a sequence is admitted, set aside or preempted; for traces. */
 typedef enum { MOVE_ADMITTED, MOVE_SET_ASIDE, MOVE_PREEMPTED } scheduler_move;

@@ -14,9 +14,9 @@ void scheduler_set_backlog(scheduler *s, sequence *seq)
     if (*sum < 0)
         *sum = 0;
     bool pending = seq->phase == PHASE_WAITING || seq->phase == PHASE_PREFILL;
-    seq->backlog_us = pending ? step_model_prefill_us(&s->model, seq->kv_count, sequence_history(seq) - seq->kv_count) *
-                                    (1 - seq->chunk_part)
-                              : 0;
+    uint32_t there = seq->phase == PHASE_WAITING ? seq->cache.expected : seq->kv_count;
+    seq->backlog_us =
+        pending ? step_model_prefill_us(&s->model, there, sequence_history(seq) - there) * (1 - seq->chunk_part) : 0;
     *sum += seq->backlog_us;
 }
 
@@ -27,19 +27,29 @@ static bool is_lesser(const sequence *seq)
     return seq->batch || seq->document;
 }
 
-static bool fits_now(const scheduler *s, const sequence *seq)
+static bool has_room(const scheduler *s, const sequence *seq)
 {
     const runner_info *info = &s->runner->info;
     uint32_t limit = scheduler_token_limit(info), running = scheduler_running(s);
     uint32_t tokens = sequence_history(seq) + 1; /* and the place of the token that comes out */
     uint64_t want = scheduler_pages_for(s, tokens < limit ? tokens : limit) + running;
+    want -= seq->cache.match.in_use < want ? seq->cache.match.in_use : want;
     if (!s->policy->in_order && is_lesser(seq)) {
         if (s->lesser_running >= info->max_sequences - info->max_sequences / 4)
             return false;
         if (running > 0)
             want += info->page_count / 16;
     }
-    return s->free_slot_count > 0 && page_pool_read_counts(s->pool).free >= want;
+    return s->free_slot_count > 0 && scheduler_room(s, seq) >= want;
+}
+
+static bool fits_now(scheduler *s, const sequence *seq)
+{
+    do
+        if (has_room(s, seq))
+            return true;
+    while (scheduler_drop_orphans(s));
+    return false;
 }
 
 /* Would one stream more make the decode step itself longer than a bound? Then it waits: a queue is not a broken bound.
@@ -55,34 +65,46 @@ static bool keeps_bounds(const scheduler *s, const sequence *seq)
     return us <= bound_part * (double)gap_us || alone_us > bound_part * (double)gap_us;
 }
 
+/* Back from a slot, to start again by other means. */
+static void withdraw(scheduler *s, sequence *seq)
+{
+    seq->cache.no_tiers = true;
+    s->lesser_running += is_lesser(seq); /* leaving counts it out */
+    s->tenant_running[seq->tenant]++;
+    scheduler_leave_slot(s, seq, false);
+    scheduler_move_to(s, seq, PHASE_WAITING);
+    scheduler_set_backlog(s, seq);
+}
+
 static void admit(scheduler *s, sequence *seq, uint64_t now_us)
 {
     uint32_t slot = s->free_slots[--s->free_slot_count];
     s->slots[slot] = seq;
     seq->slot = slot;
     seq->pages = s->page_tables + (size_t)slot * s->pages_per_sequence;
+    bool begun = scheduler_cache_begin(s, seq);
     sequence_start start = {.request_id = seq->request->id,
                             .params = &seq->request->sampling,
                             .tokens = seq->request->prompt,
                             .prompt_count = seq->request->prompt_count,
                             .generated_before = seq->generated};
     status st = s->runner->ops->sequence_open(s->runner, slot, &start);
-    if (st) {
-        s->slots[slot] = NULL;
-        s->free_slots[s->free_slot_count++] = slot;
+    scheduler_move_to(s, seq, PHASE_PREFILL);
+    bool grown = !st && begun && scheduler_grow_pages(s, seq, sequence_history(seq));
+    if (!grown || !scheduler_cache_start(s, seq)) {
+        withdraw(s, seq);
+        if (!st)
+            return;
         seq->open_status = st;
         scheduler_move_to(s, seq, PHASE_FAILED);
         scheduler_set_backlog(s, seq);
         return;
     }
-    bool grown = scheduler_grow_pages(s, seq, sequence_history(seq));
-    assert(grown);
-    (void)grown;
     if (seq->admitted_us == 0)
         seq->admitted_us = now_us;
     s->lesser_running += is_lesser(seq);
     s->tenant_running[seq->tenant]++;
-    scheduler_move_to(s, seq, PHASE_PREFILL);
+    scheduler_set_backlog(s, seq);
     scheduler_tell(s, seq, MOVE_ADMITTED);
 }
 
@@ -90,8 +112,8 @@ static void admit(scheduler *s, sequence *seq, uint64_t now_us)
 
 static int rank_of(const scheduler *s, const sequence *seq) /* the higher, the sooner it goes */
 {
-    if (s->policy->in_order)
-        return 0;
+    if (s->policy->in_order || seq->orphan)
+        return seq->orphan ? 3 : 0;
     return seq->batch ? 2 : seq->document && seq->phase == PHASE_PREFILL ? 1 : 0;
 }
 
@@ -111,7 +133,11 @@ static sequence *first_to_go(const scheduler *s)
 
 static void preempt(scheduler *s, sequence *seq)
 {
-    scheduler_leave_slot(s, seq);
+    if (seq->orphan) {
+        scheduler_drop_orphan(s, seq);
+        return;
+    }
+    scheduler_leave_slot(s, seq, false);
     scheduler_move_to(s, seq, PHASE_WAITING);
     seq->last_token_us = 0;
     seq->preempted = true;
@@ -130,7 +156,7 @@ bool scheduler_preempt_for(scheduler *s, const sequence *seq)
 /* Batch sequences give way to an interactive prompt, if that is enough for it. */
 static bool make_room(scheduler *s, const sequence *seq)
 {
-    uint64_t pages = page_pool_read_counts(s->pool).free, slots = s->free_slot_count;
+    uint64_t pages = scheduler_room(s, seq), slots = s->free_slot_count;
     for (uint32_t i = 0; i < s->runner->info.max_sequences; i++)
         if (s->slots[i] && s->slots[i]->batch) {
             pages += s->slots[i]->page_count;
@@ -173,7 +199,7 @@ static void look_for_rivals(scheduler *s)
     s->rivals = false;
     for (int i = 0; i < 2; i++)
         for (const sequence *seq = lists[i]->first; seq && !s->rivals; seq = seq->next) {
-            if (!seq->document)
+            if (!seq->document || (seq->orphan && !seq->wanted))
                 continue;
             s->rivals = first && seq->tenant != first->tenant;
             first = first ? first : seq;
@@ -210,6 +236,8 @@ static bool lane_is_taken(const scheduler *s, const sequence *next)
     uint32_t documents = 0;
     bool taken = false;
     for (const sequence *seq = s->prefilling.first; seq; seq = seq->next) {
+        if (seq->orphan && !seq->wanted)
+            continue;
         documents += seq->document;
         if (sequence_lane(seq) != sequence_lane(next))
             continue;
@@ -226,7 +254,8 @@ static void admit_lanes(scheduler *s, uint64_t now_us)
     find_first(s, first);
     for (int l = 0; l < LANES; l++) {
         sequence *seq = first[l];
-        if (!seq || lane_is_taken(s, seq) || !keeps_bounds(s, seq))
+        if (!seq || !scheduler_cache_look(s, seq) || scheduler_waits_for_orphan(s, seq) || lane_is_taken(s, seq) ||
+            !keeps_bounds(s, seq))
             continue;
         if (!fits_now(s, seq) && !(l == LANE_SHORT && make_room(s, seq)))
             return; /* what comes after would take the room that it waits for */
@@ -236,6 +265,7 @@ static void admit_lanes(scheduler *s, uint64_t now_us)
 
 void scheduler_admit_waiting(scheduler *s, uint64_t now_us)
 {
+    scheduler_age_orphans(s);
     if (!s->policy->in_order) {
         look_for_rivals(s);
         if (s->waiting.count > 0)
@@ -243,9 +273,11 @@ void scheduler_admit_waiting(scheduler *s, uint64_t now_us)
         return;
     }
     sequence *seq = s->waiting.first;
-    while (seq && s->prefilling.count == 0) {
+    while (seq && s->prefilling.count == s->orphans) {
         sequence *next = seq->next;
         if (may_run(s, seq)) {
+            if (!scheduler_cache_look(s, seq) || scheduler_waits_for_orphan(s, seq))
+                return;
             if (!fits_now(s, seq))
                 return; /* nobody overtakes: the first one would starve */
             admit(s, seq, now_us);
@@ -262,6 +294,8 @@ static sequence *pick_document(scheduler *s, lane l)
     sequence *best = NULL, *running = NULL;
     for (sequence *seq = s->prefilling.first; seq; seq = seq->next) {
         if (!seq->document)
+            continue;
+        if (!scheduler_prompt_ready(seq))
             continue;
         if (seq->chunk_open)
             return seq;
@@ -290,20 +324,24 @@ static sequence *pick_in_lane(scheduler *s, lane l)
     if (l >= LANE_DOCUMENT)
         return pick_document(s, l);
     for (sequence *seq = s->prefilling.first; seq; seq = seq->next)
-        if (sequence_lane(seq) == l)
+        if (sequence_lane(seq) == l && scheduler_prompt_ready(seq))
             return seq;
     return NULL;
 }
 
 sequence *scheduler_pick_prompt(scheduler *s)
 {
+    sequence *first = NULL;
     s->ready = 0;
-    for (sequence *seq = s->prefilling.first; seq; seq = seq->next)
-        s->ready |= 1u << sequence_lane(seq);
+    for (sequence *seq = s->prefilling.last; seq; seq = seq->previous)
+        if (scheduler_prompt_ready(seq)) {
+            s->ready |= 1u << sequence_lane(seq);
+            first = seq;
+        }
     if (s->policy->in_order || s->ready == 0)
-        return s->prefilling.first;
+        return first;
     sequence *seq = pick_in_lane(s, accounts_pick_lane(&s->accounts, s->ready));
     if (seq && !seq->chunk_open && !chunk_slot_free(s))
-        for (seq = s->prefilling.first; seq && !seq->chunk_open; seq = seq->next) {}
+        for (seq = s->prefilling.first; seq && !(seq->chunk_open && scheduler_prompt_ready(seq)); seq = seq->next) {}
     return seq;
 }

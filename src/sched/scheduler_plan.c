@@ -2,6 +2,7 @@
 #include "sched/scheduler_state.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { MARGIN_STEPS = 32 };
@@ -46,6 +47,8 @@ static void refresh_margin(scheduler *s)
     if (s->margin_part > 1)
         s->margin_part = 1;
     s->document_tokens = schedule_document_tokens(&s->settings, &s->model, s->settings.gap_us);
+    if (s->prefixes)
+        prefix_cache_set_cost(s->prefixes, s->model.prefill[TERM_TOKEN], s->model.prefill[TERM_DEPTH]);
 }
 
 static policy_view view_of(scheduler *s, uint64_t now_us)
@@ -189,8 +192,11 @@ static void plan_chunk(scheduler *s, step_plan *plan, uint32_t token_budget)
                                      .chunk_slot = take_chunk_slot(s)};
         seq->chunk_open = true;
         seq->chunk_part = 0;
+        scheduler_cache_captures(s, seq);
     }
     plan->chunk = seq->chunk;
+    if (seq->cache.restore)
+        seq->cache.planned_parts = atomic_load_explicit(tiering_parts(seq->cache.restore), memory_order_acquire);
 }
 
 /* ---- the plan ---- */
@@ -219,6 +225,8 @@ static double predict(const scheduler *s, const step_plan *plan, uint64_t now_us
 
 void scheduler_next(scheduler *s, uint64_t now_us, step_plan *plan)
 {
+    s->now_us = now_us;
+    scheduler_cache_poll(s);
     scheduler_admit_waiting(s, now_us);
     uint64_t preemptions;
     do { /* again when every row had to give its pages to streams that are paused */
@@ -234,6 +242,10 @@ void scheduler_next(scheduler *s, uint64_t now_us, step_plan *plan)
         bool rows = plan->row_count > 0, chunk = plan->chunk.token_count > 0;
         plan->kind = rows && chunk ? STEP_FUSED : rows ? STEP_DECODE : chunk ? STEP_PREFILL : STEP_IDLE;
     } while (plan->kind == STEP_IDLE && s->preemptions != preemptions);
+    if (plan->kind == STEP_IDLE && (s->prompt = scheduler_idle_orphan(s))) {
+        plan_chunk(s, plan, 0);
+        plan->kind = STEP_PREFILL;
+    }
     s->facts.predicted_us = predict(s, plan, now_us);
 }
 
@@ -256,6 +268,8 @@ static void learn(scheduler *s, const step_plan *plan, const step_result *result
         step_model_saw_fused(&s->model, plan->row_count, kv_of_rows(plan), c->position, c->token_count, us);
     } else {
         double to = result->chunk_done ? 1 : result->chunk_part;
+        if (to <= s->prompt->chunk_part) /* it stalled at once */
+            return;
         step_model_saw_prefill(&s->model, c->position, c->token_count, s->prompt->chunk_part, to, us);
         s->prompt->chunk_part = to;
         if (plan->deadline_us && end_us >= plan->deadline_us)
@@ -297,11 +311,21 @@ static void apply_chunk(scheduler *s, const step_plan *plan, const step_result *
     if (plan->chunk.token_count == 0)
         return;
     sequence *seq = scheduler_at(s, plan->chunk.seq);
+    if (result->stalled)
+        seq->cache.stalled_parts = seq->cache.planned_parts;
     if (result->chunk_done) {
         scheduler_end_chunk(s, seq);
+        if (seq->cache.restore)
+            scheduler_cache_restored(s, seq);
         seq->kv_count += plan->chunk.token_count;
+        scheduler_cache_grown(s, seq);
+        scheduler_cache_drop_captures(s, seq);
         if (seq->document)
             s->chunk_ended_us = end_us;
+        if (seq->orphan) {
+            scheduler_drop_orphan(s, seq);
+            return;
+        }
         if (plan->chunk.sample) {
             assert(seq->kv_count == sequence_history(seq));
             append_token(seq, result->tokens[plan->row_count].token, end_us);
@@ -310,18 +334,21 @@ static void apply_chunk(scheduler *s, const step_plan *plan, const step_result *
                 s->document = NULL;
         }
     }
-    scheduler_set_backlog(s, seq);
+    if (!seq->orphan)
+        scheduler_set_backlog(s, seq);
 }
 
 void scheduler_apply(scheduler *s, const step_plan *plan, const step_result *result, uint64_t start_us, uint64_t end_us)
 {
     double us = end_us > start_us ? (double)(end_us - start_us) : 0;
+    s->now_us = end_us;
     learn(s, plan, result, us, end_us);
     charge(s, plan, us);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         sequence *seq = scheduler_at(s, plan->rows[i].seq);
         seq->kv_count++;
         append_token(seq, result->tokens[i].token, end_us);
+        scheduler_cache_decoded(s, seq);
     }
     apply_chunk(s, plan, result, end_us);
     s->after_decode = plan->kind == STEP_DECODE;

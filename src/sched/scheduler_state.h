@@ -4,6 +4,7 @@
 #ifndef HEADWAY_SCHED_SCHEDULER_STATE_H
 #define HEADWAY_SCHED_SCHEDULER_STATE_H
 
+#include "kv/reuse.h"
 #include "sched/scheduler.h"
 
 enum { DOCUMENTS_OPEN_MAX = 4 }; /* documents with pages that are being read: one runs, the others are set aside */
@@ -13,7 +14,22 @@ struct scheduler {
     const sched_policy *policy;
     schedule_settings settings;
     uint32_t chunk_tokens, pages_per_sequence, max_rows;
+    uint64_t now_us; /* as of the last call that said */
     page_pool *pool;
+    prefix_cache *prefixes; /* NULL: nothing is kept */
+    tiering *tiers;         /* NULL: none */
+    reuse *reuse;           /* NULL: nothing is kept */
+    uint32_t state_pages;   /* of a checkpoint; 0: the model keeps no state */
+    uint32_t idle_pages_max;
+    uint32_t grid_pages;     /* between two checkpoints inside a long prompt */
+    state_capture *captures; /* (max_sequences, CAPTURES_MAX) */
+    page_id *state_tables;   /* (max_sequences, CAPTURES_MAX + 1, state_pages): captures, then the rolling one */
+    prefix_key *keys;        /* (pages_per_sequence): scratch */
+    tier_page *tier_pages;   /* (pages_per_sequence + state_pages): scratch */
+    uint32_t *holders;       /* the same */
+    cache_tenant cache_counts[TENANTS_MAX];
+    uint64_t forgotten_us[TENANTS_MAX]; /* what started before is not stored any more */
+    uint32_t orphans;
     page_id *page_tables; /* (max_sequences, pages_per_sequence) */
     sequence **slots;     /* (max_sequences): NULL is free */
     uint32_t *free_slots; /* a stack */
@@ -53,10 +69,49 @@ struct scheduler {
 uint32_t scheduler_pages_for(const scheduler *s, uint32_t token_count);
 uint32_t scheduler_running(const scheduler *s);
 void scheduler_move_to(scheduler *s, sequence *seq, sequence_phase phase);
-void scheduler_leave_slot(scheduler *s, sequence *seq);
+void scheduler_forget_sequence(scheduler *s, sequence *seq); /* out of the books; it has no slot */
+void scheduler_leave_slot(scheduler *s, sequence *seq, bool ended);
 bool scheduler_grow_pages(scheduler *s, sequence *seq, uint32_t token_count);
 void scheduler_end_chunk(scheduler *s, sequence *seq);
 void scheduler_tell(scheduler *s, const sequence *seq, scheduler_move move);
+
+/* scheduler_cache.c: before and while a sequence starts */
+status scheduler_cache_create(scheduler *s, const scheduler_config *config, error *err);
+void scheduler_cache_destroy(scheduler *s);
+void scheduler_cache_arrive(scheduler *s, sequence *seq);         /* a first look: is it a document? */
+bool scheduler_cache_look(scheduler *s, sequence *seq);           /* false: a tier has not answered yet */
+uint32_t scheduler_room(const scheduler *s, const sequence *seq); /* pages that are free or could be made so for it */
+void scheduler_release_pages(scheduler *s, const page_id *pages, uint32_t count);
+void scheduler_release_state(scheduler *s, sequence *seq); /* the pages of the state that it started from */
+bool scheduler_take_pages(scheduler *s, const sequence *seq, uint32_t count, page_id *out);
+bool scheduler_take_page(scheduler *s, const sequence *seq, page_id *out);
+/* It has a slot: takes its leading pages. False: what the tiers promised cannot be had; look again. */
+bool scheduler_cache_begin(scheduler *s, sequence *seq);
+/* The runner has opened it and it has all its pages: the state, the restore. False: as above. */
+bool scheduler_cache_start(scheduler *s, sequence *seq);
+void scheduler_cache_poll(scheduler *s); /* each turn */
+void scheduler_cache_end_ask(scheduler *s, sequence *seq);
+bool scheduler_prompt_ready(const sequence *seq); /* it could go on now */
+
+/* scheduler_keep.c: what a sequence leaves behind */
+void scheduler_cache_captures(scheduler *s, sequence *seq); /* of the chunk that was just planned */
+void scheduler_cache_grown(scheduler *s, sequence *seq);    /* kv_count has moved */
+void scheduler_cache_decoded(scheduler *s, sequence *seq);  /* the same, by a decode row */
+void scheduler_cache_drop_captures(scheduler *s, sequence *seq);
+void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended); /* before its pages go; `ended`: not preempted */
+void scheduler_cache_restored(scheduler *s, sequence *seq);          /* all of its restore has come */
+page_id *scheduler_state_table(const scheduler *s, const sequence *seq, uint32_t index);
+uint32_t scheduler_owner(const sequence *seq);
+void scheduler_keys(const scheduler *s, const sequence *seq, uint32_t pages); /* into s->keys */
+
+void scheduler_set_floors(scheduler *s); /* scheduler_report.c: of the tenants' table */
+
+/* scheduler_orphan.c */
+void scheduler_drop_orphan(scheduler *s, sequence *seq);
+bool scheduler_drop_orphans(scheduler *s);                          /* that nobody waits for; false: none */
+bool scheduler_waits_for_orphan(scheduler *s, const sequence *seq); /* an orphan reads what `seq` would read */
+sequence *scheduler_idle_orphan(const scheduler *s);                /* to go on with while nothing else is to do */
+void scheduler_age_orphans(scheduler *s);                           /* each turn */
 
 /* scheduler_admit.c */
 void scheduler_admit_waiting(scheduler *s, uint64_t now_us);

@@ -5,13 +5,38 @@
 #ifndef HEADWAY_SCHED_SEQUENCE_H
 #define HEADWAY_SCHED_SEQUENCE_H
 
-#include "kv/page_pool.h"
+#include "sched/cache_report.h"
 #include "sched/accounts.h"
 #include "sched/step_plan.h"
 
 typedef enum { PHASE_NONE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_FAILED } sequence_phase;
 
 typedef struct sequence sequence;
+
+typedef struct {             /* between a sequence and the prefix cache: see sched/scheduler_cache.c */
+    uint64_t space, group;   /* whose entries it sees; the same without the request's salt: what a tier forgets by */
+    prefix_match match;      /* at the last look */
+    uint32_t tier_pages;     /* beyond match, as far as is known: pages that a restore would reach */
+    uint32_t expected;       /* tokens that will be there when it starts, as far as is known */
+    prefix_cursor cursor;    /* while it has a slot and `open` */
+    bool open, no_tiers;     /* no_tiers: a restore has failed */
+    bool state_held;         /* the pages of the state it starts from are held */
+    bool state_due;          /* that state comes from a tier and is not loaded yet */
+    uint32_t memory_pages;   /* pages that it started with from memory */
+    uint32_t restored_pages; /* and pages after them that a tier brings */
+    uint32_t planned_parts;  /* that were there when its chunk was planned last */
+    uint32_t stalled_parts;  /* its chunk needs more parts than these; 0: it does not stall */
+    uint32_t rolling;        /* position of the state that its rolling pages hold; 0: none */
+    uint32_t own_from;       /* pages before it were in memory: the tiers have been offered them */
+    tier_ask *ask;
+    tier_restore *restore;
+    uint32_t capture_count;  /* of the open chunk */
+    state_capture *captures; /* (CAPTURES_MAX): a row of the scheduler's table */
+    uint32_t cached;         /* tokens that did not have to be computed, at its first start */
+    bool counted;            /* `lookup` is filled */
+    cache_lookup lookup;
+} sequence_cache;
+
 struct sequence {
     request *request;
     sequence *previous, *next; /* in the one list that it is on */
@@ -35,6 +60,9 @@ struct sequence {
     uint64_t last_token_us; /* 0: none yet, or its cadence was broken off: paused, or put back to the queue */
     double backlog_us;      /* predicted: what its prompt still takes; in the lane's sum while it waits or prefills */
     bool preempted;         /* since its last token */
+    bool orphan, wanted;    /* cancelled, its chunk is kept for a while; somebody with the same prompt waits for it */
+    uint64_t orphaned_us;
+    sequence_cache cache;
 };
 
 static inline uint32_t sequence_history(const sequence *seq) /* tokens */
