@@ -1,182 +1,17 @@
 /* engine/engine.c: the step loop. A turn: collect what came in, ask the scheduler for a plan, let the runner carry it
  * out, apply the result, hand out the tokens, publish the numbers. The engine thread is the only one that finishes a
  * job; the consumer of events frees it with its FINISHED event. */
-#include "engine/engine.h"
+#include "engine/engine_state.h"
 
 #include "base/log.h"
-#include "engine/cache_desk.h"
-#include "engine/front_desk.h"
-#include "engine/gap_watch.h"
-#include "engine/inbox.h"
-#include "engine/outbox.h"
-#include "engine/snapshot_board.h"
-#include "sched/scheduler.h"
 #include "sched/step_seed.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_QUEUED = 1024,
-    MODEL_PUBLISH_US = 100000,
-    FAILURES_MAX = 3
-}; /* runs that fail in a row before the engine gives up */
-
-struct engine {
-    runner *runner;
-    hw_clock *clock;
-    void (*wake)(void *context);
-    void *wake_context;
-    inbox *inbox;
-    outbox *outbox;
-    scheduler *scheduler;
-    trace *trace;
-    const sched_policy *policy;
-    bool gap_chosen; /* by the operator */
-    front_desk desk;
-    cache_desk cache;
-    gap_watch gaps;
-    pthread_mutex_t model_lock; /* of `model` */
-    step_model model;           /* for other threads */
-    uint64_t model_published_us;
-    uint32_t waiting_max;
-    sampled_token *sampled; /* (max_rows + 1) */
-    engine_snapshot counts; /* the engine thread's own; published on the board */
-    snapshot_board board;
-    _Atomic bool room_made; /* by the consumer, in a ring that was full */
-    job **resting;          /* (max_sequences + queue): jobs whose ring is full */
-    uint32_t resting_count;
-    uint32_t failures; /* runs that failed in a row */
-    pthread_t thread;
-    uint32_t tenant_count;
-    bool started, stopped;
-};
-
-/* ---- what others see ---- */
-
-static void publish_model(engine *e, uint64_t now_us) /* now and then: it is large */
-{
-    if (e->model_published_us && now_us < e->model_published_us + MODEL_PUBLISH_US)
-        return;
-    e->model_published_us = now_us;
-    pthread_mutex_lock(&e->model_lock);
-    e->model = *scheduler_model(e->scheduler);
-    pthread_mutex_unlock(&e->model_lock);
-}
-
-static void publish_tenants(engine *e)
-{
-    for (uint32_t i = 0; i < e->tenant_count; i++) {
-        atomic_store(&e->desk.counts[i].running, scheduler_tenant_running(e->scheduler, i));
-        atomic_store(&e->desk.counts[i].device_us, scheduler_tenant_device_us(e->scheduler, i));
-    }
-}
-
-static void publish(engine *e, uint64_t now_us)
-{
-    engine_snapshot *c = &e->counts;
-    scheduler_counts counts = scheduler_read_counts(e->scheduler);
-    c->running = counts.running;
-    c->waiting = counts.waiting + inbox_waiting(e->inbox);
-    c->pages_free = scheduler_spare_pages(e->scheduler);
-    c->preemptions = counts.preemptions;
-    c->draining = inbox_draining(e->inbox);
-    c->gaps = e->gaps.gaps;
-    memcpy(c->violations, e->gaps.violations, sizeof c->violations);
-    c->alarms = e->gaps.alarms;
-    c->slack_us = scheduler_plan_facts(e->scheduler).slack_us;
-    c->gap_us = scheduler_settings(e->scheduler)->gap_us;
-    c->now_us = now_us;
-    scheduler_fill_admission(e->scheduler, &c->admission);
-    c->admission.waiting = c->waiting;
-    c->admission.waiting_max = e->waiting_max;
-    c->admission.draining = c->draining;
-    c->admission.failed = c->failed;
-    publish_tenants(e);
-    publish_model(e, now_us);
-    cache_desk_publish(&e->cache, e->scheduler, now_us);
-    snapshot_board_write(&e->board, c);
-}
-
-/* ---- the trace ---- */
-
-static void note_request(engine *e, const job *j, trace_kind kind, uint64_t now_us)
-{
-    trace_record record = {.start_us = now_us,
-                           .request_id = j->request->id,
-                           .tokens = kind == TRACE_FINISHED ? j->sequence.generated : j->request->prompt_count,
-                           .position = j->sequence.kv_count,
-                           .kind = (uint8_t)kind,
-                           .tenant = (uint8_t)j->request->tenant,
-                           .flags = j->sequence.document ? TRACE_DOCUMENT : 0,
-                           .klass = (uint8_t)j->request->klass};
-    trace_add(e->trace, &record);
-}
-
-static void note_move(void *context, const sequence *seq, scheduler_move move)
-{
-    static const trace_kind kinds[] = {
-        [MOVE_ADMITTED] = TRACE_ADMITTED, [MOVE_SET_ASIDE] = TRACE_SET_ASIDE, [MOVE_PREEMPTED] = TRACE_PREEMPTED};
-    engine *e = context;
-    note_request(e, (const job *)seq, kinds[move], e->clock->now_us(e->clock));
-}
-
-static void note_step(engine *e, const step_plan *plan, const step_result *result, uint64_t start_us, uint64_t end_us)
-{
-    static const trace_kind kinds[] = {
-        [STEP_DECODE] = TRACE_DECODE, [STEP_PREFILL] = TRACE_PREFILL, [STEP_FUSED] = TRACE_FUSED};
-    plan_facts facts = scheduler_plan_facts(e->scheduler);
-    trace_record record = {.start_us = start_us,
-                           .duration_us = end_us - start_us,
-                           .bytes = result->bytes,
-                           .predicted_us = (uint32_t)(facts.predicted_us > 0 ? facts.predicted_us : 0),
-                           .tokens = plan->chunk.token_count,
-                           .position = plan->chunk.position,
-                           .rows = (uint16_t)plan->row_count,
-                           .kind = (uint8_t)kinds[plan->kind]};
-    if (plan->chunk.token_count > 0) {
-        const sequence *seq = scheduler_at(e->scheduler, plan->chunk.seq);
-        double part = result->chunk_done ? 1 : result->chunk_part;
-        record.request_id = seq->request->id;
-        record.tenant = (uint8_t)seq->request->tenant;
-        record.klass = (uint8_t)seq->request->klass;
-        record.part = (uint8_t)(part * 255);
-        record.flags = (uint8_t)((result->chunk_done ? 0 : TRACE_YIELDED) | (seq->document ? TRACE_DOCUMENT : 0));
-    }
-    trace_add(e->trace, &record);
-    watched_step watched = {start_us, end_us, plan->deadline_us, facts.predicted_us, plan->kind};
-    gap_watch_step(&e->gaps, &watched, plan->row_count + (result->chunk_done ? plan->chunk.token_count : 0));
-}
-
-/* A token of `j`, whose gap is measured unless its client had stopped the stream. */
-static void note_token(engine *e, job *j, uint64_t now_us)
-{
-    uint64_t before_us = j->steps.last_token_us;
-    bool first = before_us == 0, interactive = !j->sequence.batch;
-    trace_record record = {.start_us = now_us,
-                           .duration_us = first ? 0 : now_us - before_us,
-                           .request_id = j->request->id,
-                           .predicted_us = interactive ? (uint32_t)j->sequence.gap_us : 0,
-                           .position = j->sequence.kv_count,
-                           .kind = TRACE_TOKEN,
-                           .tenant = (uint8_t)j->request->tenant,
-                           .klass = (uint8_t)j->request->klass};
-    if (!first && interactive && !j->steps.rested) {
-        desk_counts *counts = &e->desk.counts[j->sequence.tenant];
-        atomic_fetch_add(&counts->gaps, 1);
-        if (gap_watch_token(&e->gaps, before_us, now_us, j->sequence.gap_us, j->sequence.preempted)) {
-            atomic_fetch_add(&counts->violations, 1);
-            record.flags = TRACE_VIOLATED;
-        }
-    }
-    j->sequence.preempted = false;
-    j->steps.rested = false;
-    trace_add(e->trace, &record);
-}
+enum { MAX_QUEUED = 1024, FAILURES_MAX = 3 /* runs that fail in a row before the engine gives up */ };
 
 /* ---- creation ---- */
 
@@ -213,6 +48,7 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
     e->policy = policy;
     e->gap_chosen = config->schedule.gap_us > 0;
     e->waiting_max = queued_max;
+    e->idle_us = config->cache.ttl_us ? 1000000 : 0;
     e->tenant_count = config->tenants ? config->tenants->count : 1;
     pthread_mutex_init(&e->model_lock, NULL);
     cache_desk_open(&e->cache);
@@ -241,10 +77,10 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
         st = error_set(err, ERR_MEMORY, "engine: out of memory");
         goto fail;
     }
-    scheduler_watch(e->scheduler, note_move, e);
+    scheduler_watch(e->scheduler, engine_note_move, e);
     e->counts.max_sequences = runner->info.max_sequences;
     e->counts.pages_total = e->counts.pages_free = runner->info.page_count;
-    publish(e, e->clock->now_us(e->clock));
+    engine_publish(e, e->clock->now_us(e->clock));
     *out = e;
     return OK;
 fail:
@@ -450,7 +286,7 @@ static void finish_job(engine *e, job *j, engine_event *end, bool drop_tokens)
     e->counts.finished[end->reason]++;
     e->counts.cancelled += end->reason == FINISH_CANCELLED;
     front_desk_leave(&e->desk, j->request);
-    note_request(e, j, TRACE_FINISHED, now_us);
+    engine_note_request(e, j, TRACE_FINISHED, now_us);
     outbox_put_finish(e->outbox, j, end, drop_tokens);
 }
 
@@ -478,7 +314,7 @@ static void finish_with_error(engine *e, job *j, const char *text, uint64_t now_
 /* Numbers first: who reads the snapshot after a FINISHED event sees its pages free. */
 static void commit(engine *e)
 {
-    publish(e, e->clock->now_us(e->clock));
+    engine_publish(e, e->clock->now_us(e->clock));
     if (outbox_commit(e->outbox) && e->wake)
         e->wake(e->wake_context);
 }
@@ -518,7 +354,7 @@ static bool collect(engine *e, bool *stop) /* true: something ended or arrived *
     for (job *j = batch.arrivals, *next; j; j = next) {
         next = j->mail.next;
         scheduler_add(e->scheduler, &j->sequence, j->submitted_us);
-        note_request(e, j, TRACE_ARRIVED, j->submitted_us);
+        engine_note_request(e, j, TRACE_ARRIVED, j->submitted_us);
     }
     if (batch.cancellation_count > 0) {
         outbox_begin(e->outbox);
@@ -545,10 +381,12 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
         j->steps.first_token_us = now_us;
         e->counts.prompt_tokens += j->request->prompt_count;
         atomic_fetch_add(&e->desk.counts[j->sequence.tenant].prompt_tokens, j->request->prompt_count);
+        if (j->request->keep)
+            front_desk_saw_turn(&e->desk, j->sequence.tenant, j->request->prompt_count, j->sequence.cache.cached);
         e->counts.cached_tokens += j->sequence.cache.cached;
         atomic_fetch_add(&e->desk.counts[j->sequence.tenant].cached_tokens, j->sequence.cache.cached);
     }
-    note_token(e, j, now_us);
+    engine_note_token(e, j, now_us);
     j->steps.last_token_us = now_us;
     if (is_stop_token(j->request, token->token)) {
         engine_event end = {.reason = FINISH_STOP,
@@ -592,7 +430,7 @@ static void apply(engine *e, const step_plan *plan, const step_result *result, u
     bool chunk_ended = plan->chunk.token_count > 0 && result->chunk_done;
     bool chunk_sampled = chunk_ended && plan->chunk.sample;
     assert(result->token_count == plan->row_count + chunk_sampled);
-    note_step(e, plan, result, start_us, now_us);
+    engine_note_step(e, plan, result, start_us, now_us);
     bool orphan = plan->chunk.token_count > 0 && scheduler_is_orphan(e->scheduler, plan->chunk.seq);
     scheduler_apply(e->scheduler, plan, result, start_us, now_us);
     outbox_begin(e->outbox);
@@ -677,7 +515,7 @@ static bool turn(engine *e, bool *stop)
     scheduler_next(e->scheduler, start_us, &plan);
     busy |= end_refused(e);
     if (plan.kind == STEP_IDLE) {
-        publish(e, start_us);
+        engine_publish(e, start_us);
         return busy;
     }
     step_result result = {.tokens = e->sampled};
@@ -712,7 +550,7 @@ static void *run_loop(void *argument)
         if (stop)
             return NULL;
         if (!busy)
-            inbox_wait(e->inbox);
+            inbox_wait(e->inbox, e->idle_us);
     }
 }
 

@@ -63,6 +63,7 @@ static void read_one(desk_counts *c, tenant_counts *out)
                            .generated_tokens = atomic_load(&c->generated_tokens),
                            .requests = atomic_load(&c->requests),
                            .refused = atomic_load(&c->refused),
+                           .cached_share = (double)atomic_load(&c->cached_ppm) / 1e6,
                            .gaps = atomic_load(&c->gaps),
                            .violations = atomic_load(&c->violations)};
 }
@@ -122,4 +123,11 @@ void front_desk_leave(front_desk *d, const request *r)
     desk_counts *c = &d->counts[r->tenant < TENANTS_MAX ? r->tenant : 0];
     atomic_fetch_sub(&c->live, 1);
     atomic_fetch_sub(&c->tokens_held, tokens_of(r));
+}
+
+void front_desk_saw_turn(front_desk *d, uint32_t tenant, uint32_t prompt, uint32_t cached)
+{
+    _Atomic uint64_t *share = &d->counts[tenant < TENANTS_MAX ? tenant : 0].cached_ppm;
+    uint64_t now = (uint64_t)cached * 1000000 / (prompt ? prompt : 1);
+    atomic_store(share, (3 * atomic_load(share) + now) / 4);
 }

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 typedef struct {
-    _Atomic uint64_t live, running, tokens_held, device_us, prompt_tokens, cached_tokens, generated_tokens, requests,
-        refused, gaps, violations;
+    _Atomic uint64_t live, running, cached_ppm /* of a conversation's turn, lately */, tokens_held, device_us,
+        prompt_tokens, cached_tokens, generated_tokens, requests, refused, gaps, violations;
 } desk_counts;
 
 typedef struct {
@@ -31,6 +31,8 @@ admission_answer front_desk_admit(front_desk *d, const admission_view *view, con
 /* At submission: counts the request in. ERR_BUSY: over a limit of its tenant's; nothing was counted but the refusal. */
 status front_desk_enter(front_desk *d, const request *r, uint32_t slots_free, error *err);
 void front_desk_leave(front_desk *d, const request *r); /* it has finished, or was not taken after all */
+/* Engine thread: `cached` of the `prompt` tokens of a turn that continued a conversation. */
+void front_desk_saw_turn(front_desk *d, uint32_t tenant, uint32_t prompt, uint32_t cached);
 void front_desk_read(front_desk *d, tenant_counts *out, uint32_t count);
 
 #endif

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct {
     uint64_t request_id;
@@ -175,11 +176,18 @@ inbox_batch inbox_collect(inbox *box, uint32_t waiting_elsewhere)
     return batch;
 }
 
-void inbox_wait(inbox *box)
+void inbox_wait(inbox *box, uint64_t most_us)
 {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    uint64_t ns = (uint64_t)end.tv_nsec + most_us % 1000000 * 1000;
+    end.tv_sec += (time_t)(most_us / 1000000 + ns / 1000000000);
+    end.tv_nsec = (long)(ns % 1000000000);
     pthread_mutex_lock(&box->lock);
-    while (!box->first && box->wish_count == 0 && !box->poked && !box->stop)
-        pthread_cond_wait(&box->filled, &box->lock);
+    int late = 0;
+    while (!box->first && box->wish_count == 0 && !box->poked && !box->stop && !late)
+        late = most_us ? pthread_cond_timedwait(&box->filled, &box->lock, &end)
+                       : pthread_cond_wait(&box->filled, &box->lock);
     pthread_mutex_unlock(&box->lock);
 }
 

@@ -38,8 +38,8 @@ void inbox_forget(inbox *box, job *j); /* consumer of events: the job is not liv
 
 inbox_batch inbox_collect(inbox *box,
                           uint32_t waiting_elsewhere); /* without blocking; `waiting_elsewhere`: with the scheduler */
-void inbox_wait(inbox *box);                           /* until there is something to collect */
-uint32_t inbox_waiting(inbox *box);                    /* not collected yet */
+void inbox_wait(inbox *box, uint64_t most_us); /* until there is something to collect; at most so long, 0: for ever */
+uint32_t inbox_waiting(inbox *box);            /* not collected yet */
 bool inbox_draining(inbox *box);
 
 #endif

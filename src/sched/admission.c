@@ -105,15 +105,24 @@ static bool check_gap(admission_answer *a, const admission_view *v, const tenant
     return true;
 }
 
-static bool check_first_token(admission_answer *a, const admission_view *v, const tenant *who, const admission_ask *ask)
+/* What has to be computed of it; only the engine thread can look into the cache. */
+static uint32_t expected_tokens(const admission_ask *ask, const tenant_counts *counts)
+{
+    double share = ask->conversation ? counts->cached_share : 0;
+    return (uint32_t)(ask->prompt_tokens * (1 - (share < 0 ? 0 : share > 1 ? 1 : share)));
+}
+
+static bool check_first_token(admission_answer *a, const admission_view *v, const tenant *who,
+                              const tenant_counts *counts, const admission_ask *ask)
 {
     double asked_us = (double)(ask->first_token_us ? ask->first_token_us : who->first_token_us);
     if (ask->prompt_tokens == 0)
         return true;
-    a->document = ask->prompt_tokens > v->document_tokens;
+    uint32_t tokens = expected_tokens(ask, counts);
+    a->document = tokens > v->document_tokens;
     double share = v->prefill_share > 0 ? v->prefill_share : 1;
     double before_us = a->document ? v->backlog_documents_us : v->backlog_short_us;
-    a->predicted_first_token_us = (before_us + prefill_us(v, ask->prompt_tokens)) / share;
+    a->predicted_first_token_us = (before_us + prefill_us(v, tokens)) / share;
     if (asked_us > 0 && a->predicted_first_token_us > asked_us * first_token_margin)
         return refuse(a, ADMIT_FIRST_TOKEN, before_us / share,
                       "the first token would come after %.3g ms, its bound is %.3g ms",
@@ -127,6 +136,6 @@ admission_answer admission_decide(const admission_view *view, const tenant *who,
     admission_answer a = {.status = 200};
     uint32_t copies = ask->copies ? ask->copies : 1;
     if (check_state(&a, view, who) && check_queues(&a, view, who, counts, ask, copies) && check_gap(&a, view, who, ask))
-        check_first_token(&a, view, who, ask);
+        check_first_token(&a, view, who, counts, ask);
     return a;
 }

@@ -26,6 +26,7 @@ typedef struct {
     request_class klass;
     uint32_t prompt_tokens; /* 0: not known yet */
     uint32_t max_tokens;
+    bool conversation;       /* it continues one: most of it is probably cached (request.keep) */
     uint32_t copies;         /* sequences that it makes (choices x prompts); 0 counts as 1 */
     uint64_t gap_us;         /* asked for by the request itself; 0: none */
     uint64_t first_token_us; /* the same */

@@ -33,6 +33,7 @@ typedef struct {               /* of one tenant, since the start; published by t
     uint64_t device_us;        /* device time used for it */
     uint64_t prompt_tokens, cached_tokens, generated_tokens;
     uint64_t requests, refused;
+    double cached_share;       /* of the tokens of a conversation's turn, that were cached, lately */
     uint64_t gaps, violations; /* gaps of its interactive streams; those over the bound */
 } tenant_counts;
 

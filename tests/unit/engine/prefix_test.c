@@ -1,0 +1,386 @@
+/* The prefix cache under the engine: what comes from it equals what is computed, whatever was cached, given up, shared,
+ * aborted or preempted; and it finds what it should. The sim's words depend on every token, page and state before them.
+ */
+#include "base/rng.h"
+#include "engine_fixture.h"
+
+enum { HISTORY_MAX = 1500, TALKS_MAX = 12, REPLY = 24 };
+
+typedef struct {
+    int32_t tokens[HISTORY_MAX];
+    uint32_t count, tenant;
+} talk;
+
+typedef struct {
+    fixture f;
+    rng random;
+    talk talks[TALKS_MAX];
+    uint64_t next_id;
+} world;
+
+static const tenant_table three_tenants = {
+    .count = 3,
+    .tenants = {{.name = "default", .weight = 1},
+                {.name = "left", .weight = 1, .share_prefix = "both"},
+                {.name = "right", .weight = 1, .share_prefix = "both", .cache_floor = 200 * 16 * 20480}}};
+
+static sim_config box(bool state, uint32_t pages)
+{
+    return (sim_config){.max_chunk_tokens = 128,
+                        .max_sequences = 6,
+                        .page_count = pages,
+                        .reply_tokens = REPLY,
+                        .context_length = 4096,
+                        .state_bytes = state ? 700000 : 0};
+}
+
+static request *ask(world *w, const talk *t, uint32_t max_tokens)
+{
+    request *r = fixture_long_request(w->next_id++, t->count, max_tokens);
+    memcpy(r->prompt, t->tokens, t->count * sizeof *r->prompt);
+    r->tenant = t->tenant;
+    return r;
+}
+
+static void say(world *w, talk *t, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && t->count < HISTORY_MAX; i++)
+        t->tokens[t->count++] = (int32_t)rng_below(&w->random, 100);
+}
+
+/* The same again without the cache: the same words. */
+static void expect_cold(world *w, uint64_t id, const talk *t, uint32_t max_tokens)
+{
+    request *r = ask(w, t, max_tokens);
+    uint64_t cold = r->id;
+    r->no_cache = true;
+    fixture_submit(&w->f, r);
+    fixture_run(&w->f);
+    const ledger_entry *a = &w->f.ledger[id], *b = &w->f.ledger[cold];
+    assert_int_equal(a->finished, 1);
+    assert_int_equal(b->end.cached, 0);
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->tokens, b->tokens, a->count * sizeof *a->tokens);
+}
+
+static void answer(world *w, talk *t, uint32_t max_tokens) /* and take the reply into the history */
+{
+    request *r = ask(w, t, max_tokens);
+    uint64_t id = r->id;
+    fixture_submit(&w->f, r);
+    fixture_run(&w->f);
+    expect_cold(w, id, t, max_tokens);
+    const ledger_entry *e = &w->f.ledger[id];
+    for (uint32_t i = 0; i < e->count && t->count < HISTORY_MAX; i++)
+        t->tokens[t->count++] = e->tokens[i];
+}
+
+static cache_report report(world *w)
+{
+    cache_report *all = malloc(sizeof *all);
+    w->f.clock.now_us += 200000;
+    engine_step(w->f.engine);
+    engine_read_cache(w->f.engine, all);
+    cache_report copy = *all;
+    free(all);
+    return copy;
+}
+
+static void open_world(world *w, bool state, uint32_t pages, uint64_t seed)
+{
+    memset(w, 0, sizeof *w);
+    w->random = (rng){seed};
+    fixture_open(&w->f, box(state, pages), (engine_config){.tenants = &three_tenants, .unseeded = true});
+}
+
+static void close_world(world *w)
+{
+    fixture_expect_no_leak(&w->f);
+    assert_int_equal(engine_forget(w->f.engine, -1, NULL), OK);
+    cache_report after = report(w);
+    assert_int_equal(after.counts.nodes, 0);
+    assert_int_equal(after.counts.state_checkpoints, 0);
+    fixture_expect_no_leak(&w->f);
+    fixture_close(&w->f);
+}
+
+static uint32_t cached_of(world *w, uint64_t id)
+{
+    assert_int_equal(w->f.ledger[id].finished, 1);
+    return w->f.ledger[id].end.cached;
+}
+
+/* ---- what is found ---- */
+
+static void check_turns(bool state)
+{
+    world w;
+    open_world(&w, state, 2000, 1);
+    talk *t = &w.talks[0];
+    say(&w, t, 300);
+    answer(&w, t, 64);
+    for (int turn = 0; turn < 6; turn++) {
+        uint32_t before = t->count;
+        say(&w, t, 40);
+        uint64_t id = w.next_id;
+        answer(&w, t, 64);
+        /* all but the last page of the history, of which the newest token had no KV */
+        assert_true(cached_of(&w, id) + 2 * 16 > before);
+        assert_int_equal(cached_of(&w, id) % 16, 0);
+        const cache_lookup *l = &w.f.ledger[id].end.lookup;
+        uint32_t sum = 0;
+        for (int i = 0; i < CACHE_PLACES; i++)
+            sum += l->hits[i];
+        assert_int_equal(sum, cached_of(&w, id));
+        for (int i = 0; i < MISS_CAUSES; i++)
+            sum += l->misses[i];
+        assert_int_equal(sum, l->looked_up);
+    }
+    /* An edit in the middle: what comes before the edited turn is found, up to a page (and a state before it). */
+    talk *e = &w.talks[1];
+    *e = *t;
+    uint32_t at = 300 + REPLY + 40 + REPLY;
+    e->count = at;
+    say(&w, e, 50);
+    uint64_t id = w.next_id;
+    answer(&w, e, 64);
+    assert_true(cached_of(&w, id) + 40 + 3 * 16 >= at);
+    close_world(&w);
+}
+
+static void every_turn_finds_the_one_before(void **unused)
+{
+    (void)unused;
+    check_turns(false);
+    check_turns(true);
+}
+
+static void tenants_see_their_own_only(void **unused)
+{
+    (void)unused;
+    world w;
+    open_world(&w, false, 2000, 2);
+    talk *t = &w.talks[0];
+    say(&w, t, 200);
+    const uint32_t tenants[] = {0, 1, 2, 0}, expected[] = {0, 0, 192, 192};
+    for (int i = 0; i < 4; i++) {
+        t->tenant = tenants[i];
+        request *r = ask(&w, t, 8);
+        uint64_t id = r->id;
+        fixture_submit(&w.f, r);
+        fixture_run(&w.f);
+        assert_int_equal(cached_of(&w, id), expected[i]);
+    }
+    t->tenant = 0;
+    request *salted = ask(&w, t, 8);
+    salted->cache_salt = 7;
+    uint64_t id = salted->id;
+    fixture_submit(&w.f, salted);
+    fixture_run(&w.f);
+    assert_int_equal(cached_of(&w, id), 0);
+    assert_int_equal(engine_forget(w.f.engine, 0, NULL), OK);
+    request *again = ask(&w, t, 8);
+    id = again->id;
+    fixture_submit(&w.f, again);
+    fixture_run(&w.f);
+    assert_int_equal(cached_of(&w, id), 0);
+    close_world(&w);
+}
+
+static void the_same_prompt_at_once_is_read_once(void **unused)
+{
+    (void)unused;
+    for (int state = 0; state < 2; state++) {
+        world w;
+        open_world(&w, state, 2000, 3);
+        talk *t = &w.talks[0];
+        say(&w, t, 1000);
+        uint64_t first = w.next_id;
+        for (int i = 0; i < 4; i++)
+            fixture_submit(&w.f, ask(&w, t, 8));
+        fixture_run(&w.f);
+        uint32_t computed = 0;
+        for (uint64_t id = first; id < first + 4; id++)
+            computed += 1000 - cached_of(&w, id);
+        assert_true(computed < 1000 + 3 * 3 * 16);
+        close_world(&w);
+    }
+}
+
+/* ---- aborts ---- */
+
+static void an_aborted_prompt_is_not_read_again(void **unused)
+{
+    (void)unused;
+    for (int state = 0; state < 2; state++)
+        for (uint32_t percent = 5; percent <= 95; percent += 15) {
+            world w;
+            open_world(&w, state, 2000, 4);
+            talk *t = &w.talks[0];
+            say(&w, t, 1000);
+            request *r = ask(&w, t, 8);
+            uint64_t id = r->id;
+            fixture_submit(&w.f, r);
+            uint64_t end_us = w.f.clock.now_us + 1000 * 1000000ull / 20000 * percent / 100;
+            while (w.f.clock.now_us < end_us && engine_step(w.f.engine)) {}
+            engine_cancel(w.f.engine, id, FINISH_CANCELLED);
+            r = ask(&w, t, 8);
+            id = r->id;
+            uint64_t before_us = w.f.clock.now_us;
+            fixture_submit(&w.f, r);
+            fixture_run(&w.f);
+            (void)before_us;
+            assert_true(1000 - cached_of(&w, id) <= 1000 * (100 - percent) / 100 + 128 + 64);
+            expect_cold(&w, id, t, 8);
+            close_world(&w);
+        }
+}
+
+/* A chunk that was cancelled in the middle is finished once, for whoever sends the prompt again. */
+static void a_cancelled_chunk_is_adopted(void **unused)
+{
+    (void)unused;
+    for (int state = 0; state < 2; state++) {
+        world w;
+        memset(&w, 0, sizeof w);
+        w.random = (rng){5};
+        sim_config config = box(state, 2000);
+        config.max_chunk_tokens = 1024;
+        fixture_open(&w.f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+        talk *other = &w.talks[1], *t = &w.talks[0];
+        say(&w, other, 64);
+        say(&w, t, 1000);
+        request *stream = ask(&w, other, REPLY), *r = ask(&w, t, 8);
+        uint64_t id = r->id;
+        fixture_submit(&w.f, stream);
+        engine_step(w.f.engine);
+        fixture_submit(&w.f, r);
+        for (int i = 0; i < 6; i++)
+            engine_step(w.f.engine);
+        engine_cancel(w.f.engine, id, FINISH_CANCELLED);
+        engine_step(w.f.engine);
+        engine_snapshot seen = fixture_snapshot(&w.f);
+        assert_true(seen.running <= 1);
+        r = ask(&w, t, 8);
+        id = r->id;
+        fixture_submit(&w.f, r);
+        fixture_run(&w.f);
+        assert_true(cached_of(&w, id) >= 960);
+        expect_cold(&w, id, t, 8);
+        close_world(&w);
+    }
+}
+
+/* ---- sweeps ---- */
+
+static void documents_do_not_push_chats_out(void **unused)
+{
+    (void)unused;
+    for (int state = 0; state < 2; state++) {
+        world w;
+        open_world(&w, state, 900, 6);
+        for (int i = 0; i < 6; i++) {
+            say(&w, &w.talks[i], 400);
+            for (int turn = 0; turn < 3; turn++) {
+                answer(&w, &w.talks[i], 64);
+                say(&w, &w.talks[i], 30);
+            }
+        }
+        for (int d = 0; d < 200; d++) {
+            talk *doc = &w.talks[6];
+            doc->count = 0;
+            say(&w, doc, d % 4 ? 300 : 1400);
+            fixture_submit(&w.f, ask(&w, doc, 4));
+            fixture_run(&w.f);
+        }
+        for (int i = 0; i < 6; i++) {
+            uint64_t id = w.next_id;
+            uint32_t before = w.talks[i].count;
+            answer(&w, &w.talks[i], 64);
+            assert_true(cached_of(&w, id) + 30 + 2 * 16 > before);
+        }
+        close_world(&w);
+    }
+}
+
+/* ---- anything ---- */
+
+static void random_turn(world *w)
+{
+    talk *t = &w->talks[rng_below(&w->random, TALKS_MAX)];
+    switch (rng_below(&w->random, 8)) {
+    case 0: /* another */
+        t->count = 0;
+        t->tenant = (uint32_t)rng_below(&w->random, 3);
+        say(w, t, 1 + (uint32_t)rng_below(&w->random, 500));
+        break;
+    case 1: /* of another one's beginning */
+        *t = w->talks[rng_below(&w->random, TALKS_MAX)];
+        /* fall through */
+    case 2: /* an edit */
+        t->count = t->count ? 1 + (uint32_t)rng_below(&w->random, t->count) : 0;
+        /* fall through */
+    default:
+        say(w, t, 1 + (uint32_t)rng_below(&w->random, 60));
+    }
+    if (t->count > HISTORY_MAX - 100)
+        t->count = 50;
+}
+
+static void crowd(world *w) /* several at once, some aborted; each compared afterwards */
+{
+    enum { CROWD = 7 };
+    static talk asked[CROWD];
+    uint64_t ids[CROWD];
+    bool aborted[CROWD];
+    uint32_t count = 1 + (uint32_t)rng_below(&w->random, CROWD);
+    for (uint32_t i = 0; i < count; i++) {
+        random_turn(w);
+        asked[i] = w->talks[rng_below(&w->random, TALKS_MAX)];
+        if (asked[i].count == 0)
+            say(w, &asked[i], 20);
+        request *r = ask(w, &asked[i], 1 + (uint32_t)rng_below(&w->random, 60));
+        r->klass = rng_below(&w->random, 3) == 0 ? CLASS_BATCH : CLASS_INTERACTIVE;
+        r->shared_tokens = (uint32_t)rng_below(&w->random, asked[i].count);
+        ids[i] = r->id;
+        fixture_submit(&w->f, r);
+        for (uint64_t steps = rng_below(&w->random, 12); steps > 0; steps--)
+            engine_step(w->f.engine);
+        aborted[i] = rng_below(&w->random, 4) == 0;
+        if (aborted[i])
+            engine_cancel(w->f.engine, ids[i], FINISH_CANCELLED);
+    }
+    if (rng_below(&w->random, 20) == 0)
+        assert_int_equal(engine_forget(w->f.engine, (int)rng_below(&w->random, 4) - 1, NULL), OK);
+    fixture_run(&w->f);
+    for (uint32_t i = 0; i < count; i++)
+        if (!aborted[i] || w->f.ledger[ids[i]].end.reason != FINISH_CANCELLED)
+            expect_cold(w, ids[i], &asked[i],
+                        w->f.ledger[ids[i]].end.generated + (w->f.ledger[ids[i]].end.reason == FINISH_STOP));
+}
+
+static void whatever_happens_the_words_are_the_same(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        world w;
+        open_world(&w, seed % 2, seed % 3 == 0 ? 280 : seed % 3 == 1 ? 600 : 3000, seed);
+        for (int i = 0; i < 60 && w.next_id < LEDGER_MAX - 40; i++)
+            crowd(&w);
+        close_world(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_turn_finds_the_one_before),
+        cmocka_unit_test(tenants_see_their_own_only),
+        cmocka_unit_test(the_same_prompt_at_once_is_read_once),
+        cmocka_unit_test(an_aborted_prompt_is_not_read_again),
+        cmocka_unit_test(a_cancelled_chunk_is_adopted),
+        cmocka_unit_test(documents_do_not_push_chats_out),
+        cmocka_unit_test(whatever_happens_the_words_are_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
