@@ -78,6 +78,7 @@ status scheduler_create(scheduler **out, const scheduler_config *config, error *
     s->runner = config->runner;
     s->policy = config->policy;
     s->max_rows = info->max_rows;
+    s->page_tokens = info->page_tokens;
     if ((st = take_settings(s, config, err)))
         goto fail;
     page_pool_config pool = {info->page_count, config->page_shuffle_seed};

@@ -122,12 +122,12 @@ static bool takes_part(const scheduler *s, const sequence *seq)
 
 static uint32_t pages_max(const scheduler *s, const sequence *seq) /* one token at least is always computed */
 {
-    return (sequence_history(seq) - 1) / s->runner->info.page_tokens;
+    return (sequence_history(seq) - 1) / s->page_tokens;
 }
 
 void scheduler_keys(const scheduler *s, const sequence *seq, uint32_t pages)
 {
-    uint32_t page_tokens = s->runner->info.page_tokens;
+    uint32_t page_tokens = s->page_tokens;
     prefix_key key = prefix_key_root(seq->cache.space);
     for (uint32_t i = 0; i < pages; i++)
         s->keys[i] = key = prefix_key_next(key, seq->request->prompt + (size_t)i * page_tokens, page_tokens);
@@ -183,7 +183,7 @@ static void set_expected(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     uint32_t pages = c->match.usable > c->tier_pages ? c->match.usable : c->tier_pages;
-    uint32_t expected = pages * s->runner->info.page_tokens;
+    uint32_t expected = pages * s->page_tokens;
     bool document = sequence_history(seq) - expected > s->document_tokens;
     if (expected == c->expected && document == seq->document)
         return;
@@ -279,7 +279,7 @@ void scheduler_release_state(scheduler *s, sequence *seq)
 static void count_lookup(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
-    uint32_t page_tokens = s->runner->info.page_tokens, end = pages_max(s, seq), pages = seq->kv_count / page_tokens;
+    uint32_t page_tokens = s->page_tokens, end = pages_max(s, seq), pages = seq->kv_count / page_tokens;
     if (c->counted || seq->generated > 0)
         return;
     c->counted = true;
@@ -350,7 +350,7 @@ bool scheduler_cache_begin(scheduler *s, sequence *seq)
     c->cursor.continues |= seq->request->keep;
     c->memory_pages = c->own_from = pages;
     seq->page_count = pages;
-    seq->kv_count = pages * s->runner->info.page_tokens;
+    seq->kv_count = pages * s->page_tokens;
     if (restore) {
         if (state && !scheduler_take_pages(s, seq, s->state_pages, state))
             return false;
@@ -364,7 +364,7 @@ bool scheduler_cache_begin(scheduler *s, sequence *seq)
 static uint32_t list_restore(scheduler *s, const sequence *seq)
 {
     const sequence_cache *c = &seq->cache;
-    uint32_t page_tokens = s->runner->info.page_tokens, first = c->memory_pages, end = first + c->restored_pages, n = 0;
+    uint32_t page_tokens = s->page_tokens, first = c->memory_pages, end = first + c->restored_pages, n = 0;
     uint32_t state_at = pages_max(s, seq) - c->match.pages + end - 1 - c->match.usable;
     const page_id *state = scheduler_state_table(s, seq, CAPTURES_MAX);
     const int32_t *tokens = seq->request->prompt;
@@ -385,7 +385,7 @@ static uint32_t list_restore(scheduler *s, const sequence *seq)
 bool scheduler_cache_start(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
-    uint32_t page_tokens = s->runner->info.page_tokens;
+    uint32_t page_tokens = s->page_tokens;
     if (!c->open)
         return true;
     if (c->restored_pages > 0 || c->state_due) {
@@ -419,10 +419,10 @@ static void give_up(scheduler *s, sequence *seq, uint32_t whole)
     uint32_t good = whole < c->restored_pages ? whole : c->restored_pages;
     c->no_tiers = true;
     scheduler_end_chunk(s, seq);
-    seq->kv_count = (c->memory_pages + good) * s->runner->info.page_tokens;
+    seq->kv_count = (c->memory_pages + good) * s->page_tokens;
     cache_tenant *t = &s->cache_counts[seq->tenant];
     if (c->counted && seq->generated == 0) { /* what was said to be found is not */
-        uint32_t lost = (c->restored_pages - good) * s->runner->info.page_tokens;
+        uint32_t lost = (c->restored_pages - good) * s->page_tokens;
         for (int i = PLACE_TIERS; i < CACHE_PLACES; i++) {
             uint32_t less = c->lookup.hits[i] < lost ? c->lookup.hits[i] : lost;
             c->lookup.hits[i] -= less;

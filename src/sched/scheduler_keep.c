@@ -1,18 +1,14 @@
 /* sched/scheduler_keep.c: what a sequence leaves in the prefix cache. Pages enter the tree as soon as they are full, so
  * that others share them while it still runs. Of the recurrent state there are checkpoints at page borders: shortly
  * before the end of the prompt (what follows in the next turn may be written otherwise), where the shared part ends,
- * where the KV of others goes on and their state does not, on a coarse grid inside long prompts, and at the end: for
- * that one a stream that decodes saves its state at each border into pages of its own. */
+ * where the KV of others goes on and their state does not, on a coarse grid inside long prompts, and where the sequence
+ * ends: for that one it saves its state after each chunk, and at each border that it decodes over, into pages of its
+ * own. */
 #include "sched/scheduler_state.h"
 
 #include <assert.h>
 
 enum { PROMPT_END_TOKENS = 8 }; /* the end of a prompt that the next turn is likely to change */
-
-static uint32_t page_tokens(const scheduler *s)
-{
-    return s->runner->info.page_tokens;
-}
 
 /* ---- checkpoints ---- */
 
@@ -24,7 +20,7 @@ typedef struct {
 static void want(const scheduler *s, const sequence *seq, wanted_captures *w, uint32_t position)
 {
     const prefill_chunk *chunk = &seq->chunk;
-    position -= position % page_tokens(s);
+    position -= position % s->page_tokens;
     if (position <= chunk->position || position > chunk->position + chunk->token_count || w->count == CAPTURES_MAX)
         return;
     uint32_t at = 0;
@@ -40,11 +36,11 @@ static void want(const scheduler *s, const sequence *seq, wanted_captures *w, ui
 static wanted_captures captures_of(const scheduler *s, const sequence *seq)
 {
     wanted_captures w = {.count = 0};
-    uint32_t prompt = seq->request->prompt_count, grid = s->grid_pages * page_tokens(s);
+    uint32_t prompt = seq->request->prompt_count, grid = s->grid_pages * s->page_tokens;
     if (prompt > PROMPT_END_TOKENS)
         want(s, seq, &w, prompt - PROMPT_END_TOKENS);
     want(s, seq, &w, seq->request->shared_tokens);
-    want(s, seq, &w, seq->cache.match.pages * page_tokens(s));
+    want(s, seq, &w, seq->cache.match.pages * s->page_tokens);
     uint32_t end = seq->chunk.position + seq->chunk.token_count;
     for (uint32_t at = end - end % grid; at > seq->chunk.position; at -= grid)
         want(s, seq, &w, at);
@@ -71,7 +67,7 @@ void scheduler_cache_captures(scheduler *s, sequence *seq)
     seq->chunk.capture_count = c->capture_count;
 }
 
-void scheduler_cache_drop_captures(scheduler *s, sequence *seq)
+static void drop_captures(scheduler *s, sequence *seq)
 {
     for (uint32_t i = 0; i < seq->cache.capture_count; i++)
         scheduler_release_pages(s, seq->cache.captures[i].pages, s->state_pages);
@@ -95,10 +91,10 @@ static void store_state(scheduler *s, const sequence *seq, const page_id *pages)
     if (!worth_storing(s, seq) || depth == 0)
         return;
     scheduler_keys(s, seq, depth);
-    const int32_t *tokens = seq->request->prompt + (size_t)(depth - 1) * page_tokens(s);
+    const int32_t *tokens = seq->request->prompt + (size_t)(depth - 1) * s->page_tokens;
     for (uint32_t i = 0; i < s->state_pages; i++)
         s->tier_pages[i] =
-            (tier_page){prefix_key_state(s->keys[depth - 1], i), c->group, tokens, page_tokens(s), pages[i]};
+            (tier_page){prefix_key_state(s->keys[depth - 1], i), c->group, tokens, s->page_tokens, pages[i]};
     tiering_store(s->tiers, s->tier_pages, s->state_pages);
 }
 
@@ -110,8 +106,8 @@ static void store_pages(scheduler *s, sequence *seq)
         return;
     scheduler_keys(s, seq, end);
     for (uint32_t i = first; i < end; i++)
-        s->tier_pages[i - first] = (tier_page){s->keys[i], c->group, seq->request->prompt + (size_t)i * page_tokens(s),
-                                               page_tokens(s), seq->pages[i]};
+        s->tier_pages[i - first] = (tier_page){s->keys[i], c->group, seq->request->prompt + (size_t)i * s->page_tokens,
+                                               s->page_tokens, seq->pages[i]};
     if (tiering_store(s->tiers, s->tier_pages, end - first))
         c->own_from = end;
 }
@@ -124,18 +120,18 @@ static void put_state(scheduler *s, sequence *seq, const page_id *pages)
     store_state(s, seq, pages);
 }
 
-void scheduler_cache_grown(scheduler *s, sequence *seq)
+static void grow(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     if (!c->open)
         return;
-    uint32_t full = seq->kv_count / page_tokens(s), next = 0;
+    uint32_t full = seq->kv_count / s->page_tokens, next = 0;
     while (c->cursor.depth < full) {
         uint32_t at = c->cursor.depth;
-        const int32_t *tokens = seq->request->prompt + (size_t)at * page_tokens(s);
+        const int32_t *tokens = seq->request->prompt + (size_t)at * s->page_tokens;
         if (!prefix_cache_extend(s->prefixes, &c->cursor, tokens, seq->pages[at], s->now_us))
             return;
-        uint32_t position = c->cursor.depth * page_tokens(s);
+        uint32_t position = c->cursor.depth * s->page_tokens;
         while (next < c->capture_count && c->captures[next].position < position)
             next++;
         if (next < c->capture_count && c->captures[next].position == position)
@@ -158,11 +154,21 @@ static void save_rolling(scheduler *s, sequence *seq)
     c->rolling = seq->kv_count;
 }
 
+void scheduler_cache_read(scheduler *s, sequence *seq)
+{
+    if (!seq->cache.open)
+        return;
+    grow(s, seq);
+    drop_captures(s, seq);
+    if (s->state_pages && seq->kv_count % s->page_tokens == 0)
+        save_rolling(s, seq);
+}
+
 void scheduler_cache_decoded(scheduler *s, sequence *seq)
 {
-    if (!seq->cache.open || seq->kv_count % page_tokens(s) != 0)
+    if (!seq->cache.open || seq->kv_count % s->page_tokens != 0)
         return;
-    scheduler_cache_grown(s, seq);
+    grow(s, seq);
     if (s->state_pages && !seq->batch)
         save_rolling(s, seq);
 }
@@ -173,7 +179,7 @@ void scheduler_cache_restored(scheduler *s, sequence *seq)
     uint32_t end = c->memory_pages + c->restored_pages;
     while (c->cursor.depth < end) {
         uint32_t at = c->cursor.depth;
-        const int32_t *tokens = seq->request->prompt + (size_t)at * page_tokens(s);
+        const int32_t *tokens = seq->request->prompt + (size_t)at * s->page_tokens;
         if (!prefix_cache_extend(s->prefixes, &c->cursor, tokens, seq->pages[at], s->now_us))
             break;
     }
@@ -193,7 +199,7 @@ static void put_rolling(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     page_id *pages = scheduler_state_table(s, seq, CAPTURES_MAX);
-    if (c->cursor.depth * page_tokens(s) == c->rolling)
+    if (c->cursor.depth * s->page_tokens == c->rolling)
         put_state(s, seq, pages);
     scheduler_release_pages(s, pages, s->state_pages);
     c->rolling = 0;
@@ -208,14 +214,14 @@ void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended)
         restore_progress now = tiering_progress(c->restore);
         uint32_t whole = now.ended ? now.whole : 0,
                  good = c->memory_pages + (whole < c->restored_pages ? whole : c->restored_pages);
-        if (seq->kv_count > good * page_tokens(s) && !(now.ended && now.whole == c->restored_pages))
-            seq->kv_count = good * page_tokens(s);
+        if (seq->kv_count > good * s->page_tokens && !(now.ended && now.whole == c->restored_pages))
+            seq->kv_count = good * s->page_tokens;
         tiering_restore_end(s->tiers, c->restore);
         c->restore = NULL;
         c->own_from = good;
     }
-    scheduler_cache_grown(s, seq);
-    scheduler_cache_drop_captures(s, seq);
+    grow(s, seq);
+    drop_captures(s, seq);
     if (c->rolling)
         put_rolling(s, seq);
     scheduler_release_state(s, seq);

@@ -181,7 +181,9 @@ static void plan_chunk(scheduler *s, step_plan *plan, uint32_t token_budget)
     if (!seq->chunk_open) {
         uint32_t left = sequence_history(seq) - seq->kv_count, most = scheduler_chunk_tokens(s, seq);
         token_budget = token_budget < most ? token_budget : most;
-        uint32_t count = left < token_budget ? left : token_budget;
+        uint32_t count = left < token_budget ? left : token_budget, over = (seq->kv_count + count) % s->page_tokens;
+        if (s->state_pages && count < left && count > over)
+            count -= over; /* to a page border, where the state can be kept */
         assert(count >= 1 && count <= s->runner->info.max_chunk_tokens);
         seq->chunk = (prefill_chunk){.seq = seq->slot,
                                      .pages = seq->pages,
@@ -318,8 +320,7 @@ static void apply_chunk(scheduler *s, const step_plan *plan, const step_result *
         if (seq->cache.restore)
             scheduler_cache_restored(s, seq);
         seq->kv_count += plan->chunk.token_count;
-        scheduler_cache_grown(s, seq);
-        scheduler_cache_drop_captures(s, seq);
+        scheduler_cache_read(s, seq);
         if (seq->document)
             s->chunk_ended_us = end_us;
         if (seq->orphan) {

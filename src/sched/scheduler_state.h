@@ -13,7 +13,7 @@ struct scheduler {
     runner *runner;
     const sched_policy *policy;
     schedule_settings settings;
-    uint32_t chunk_tokens, pages_per_sequence, max_rows;
+    uint32_t chunk_tokens, page_tokens, pages_per_sequence, max_rows;
     uint64_t now_us; /* as of the last call that said */
     page_pool *pool;
     prefix_cache *prefixes; /* NULL: nothing is kept */
@@ -94,10 +94,9 @@ void scheduler_cache_end_ask(scheduler *s, sequence *seq);
 bool scheduler_prompt_ready(const sequence *seq); /* it could go on now */
 
 /* scheduler_keep.c: what a sequence leaves behind */
-void scheduler_cache_captures(scheduler *s, sequence *seq); /* of the chunk that was just planned */
-void scheduler_cache_grown(scheduler *s, sequence *seq);    /* kv_count has moved */
-void scheduler_cache_decoded(scheduler *s, sequence *seq);  /* the same, by a decode row */
-void scheduler_cache_drop_captures(scheduler *s, sequence *seq);
+void scheduler_cache_captures(scheduler *s, sequence *seq);          /* of the chunk that was just planned */
+void scheduler_cache_read(scheduler *s, sequence *seq);              /* kv_count has moved by a chunk */
+void scheduler_cache_decoded(scheduler *s, sequence *seq);           /* by a decode row */
 void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended); /* before its pages go; `ended`: not preempted */
 void scheduler_cache_restored(scheduler *s, sequence *seq);          /* all of its restore has come */
 page_id *scheduler_state_table(const scheduler *s, const sequence *seq, uint32_t index);
