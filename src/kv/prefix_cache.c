@@ -323,7 +323,7 @@ void prefix_cache_open(prefix_cache *c, prefix_cursor *cursor, uint64_t space, u
     cursor->continues = is_line_end(c, at);
     pin(c, at);
     touch_path(c, at, true, now_us);
-    if (!c->config.state_pages)
+    if (!c->config.state_pages || !state_out)
         return;
     assert(n->has_state);
     prefix_queue_remove(c, at, ITEM_STATE);
