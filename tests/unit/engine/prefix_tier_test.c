@@ -135,7 +135,10 @@ static void attic_flush(tier *t)
 
 static void attic_counts(tier *t, tier_counts *out)
 {
-    *out = (tier_counts){.records = ((attic_tier *)t)->attic->count, .online = true};
+    attic *a = ((attic_tier *)t)->attic;
+    pthread_mutex_lock(&a->lock);
+    *out = (tier_counts){.records = a->count, .online = true};
+    pthread_mutex_unlock(&a->lock);
 }
 
 static void attic_close(tier *t)
