@@ -33,7 +33,7 @@ typedef struct { /* a run of prompt tokens; the cursor inside it is the runner's
     const state_capture *captures;
     uint32_t capture_count; /* <= CAPTURES_MAX; 0 where no state is kept */
     /* KV of the tokens before the chunk is still coming: parts [0, *parts_ready) of its pages (kv/page_mover.h) are in
-     * place. NULL: all of it is. */
+     * place. NULL: all of it is, from now on. A fused step leaves the chunk out, stalled, while a part is missing. */
     const _Atomic uint32_t *parts_ready;
 } prefill_chunk;
 
