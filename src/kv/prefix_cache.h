@@ -51,7 +51,8 @@ typedef struct {
                             kept; never more than `pages_max` */
     uint32_t differs_at; /* the first token that no entry has (nearest entry, token by token); `count`: none */
     uint32_t in_use;     /* of the usable ones, how many a sequence holds now: sharing them costs nothing */
-    bool line_end;       /* the usable part ends where an entry ends: the prompt continues it */
+    bool line_end;       /* the usable part ends where an entry ended or broke off: the prompt continues it. An end
+                            that was continued several times is a prefix that many share, and none any more */
 } prefix_match;
 
 status prefix_cache_create(prefix_cache **out, const prefix_cache_config *config, error *err);
@@ -66,11 +67,12 @@ prefix_match prefix_cache_find(const prefix_cache *c, uint64_t space, const int3
 void prefix_cache_open(prefix_cache *c, prefix_cursor *cursor, uint64_t space, uint32_t owner, const int32_t *tokens,
                        uint32_t pages, uint64_t now_us, page_id *page_out, page_id *state_out);
 /* Adds the page that follows the cursor, or finds that it is there already, and moves on. `tokens`: its page_tokens
- * ids. The tree takes one share of `page` only if it is new. False: no memory; the cursor stays. */
+ * ids. The tree takes one share of `page` only if it is new. False: no memory; the cursor stays. Once its text or its
+ * owner was forgotten a cursor is dead: it moves on, and takes and leaves nothing. */
 bool prefix_cache_extend(prefix_cache *c, prefix_cursor *cursor, const int32_t *tokens, page_id page, uint64_t now_us);
 /* A checkpoint for the cursor's node: takes one share of each state page, unless it has one. */
 void prefix_cache_put_state(prefix_cache *c, const prefix_cursor *cursor, const page_id *state, uint64_t now_us);
-bool prefix_cache_has_state(const prefix_cache *c, const prefix_cursor *cursor);
+bool prefix_cache_has_state(const prefix_cache *c, const prefix_cursor *cursor); /* true of a dead one: wants none */
 /* The sequence is done with its place. `ended`: an entry ends here (a turn), so that a prompt that continues it is one
  * session with it. */
 void prefix_cache_close(prefix_cache *c, prefix_cursor *cursor, bool ended, uint64_t now_us);
@@ -85,6 +87,9 @@ uint32_t prefix_cache_make_room(prefix_cache *c, uint32_t pages, uint32_t owner,
 /* How many pages would be free at most after prefix_cache_make_room for `owner`. O(1) or nearly; may be a little low.
  */
 uint32_t prefix_cache_available(const prefix_cache *c, uint32_t owner);
+/* Of these, how many no session would miss: what is free and what was used once. A document that needs no more than
+ * that displaces no warm chat. May be low. */
+uint32_t prefix_cache_spare(const prefix_cache *c, uint32_t owner);
 void prefix_cache_trim(prefix_cache *c, uint64_t now_us); /* the budget and the TTL; cheap when nothing is due */
 /* All that belongs to owners in [first, first + count): idle pages at once, those in use when they are idle again, and
  * nobody finds them from now on. Returns the pages that were freed. */
@@ -94,7 +99,8 @@ void prefix_cache_set_cost(prefix_cache *c, double token_us, double depth_us); /
 
 typedef struct {
     uint32_t nodes, idle_pages, state_checkpoints, lines;
-    uint64_t evicted_pages[EVICTED_CAUSES], evicted_checkpoints[EVICTED_CAUSES];
+    uint64_t evicted_pages[EVICTED_CAUSES]; /* those of checkpoints too */
+    uint64_t evicted_checkpoints[EVICTED_CAUSES];
 } prefix_cache_counts;
 prefix_cache_counts prefix_cache_read_counts(const prefix_cache *c);
 uint64_t prefix_cache_owner_evicted(const prefix_cache *c, uint32_t owner); /* pages, all causes */

@@ -77,6 +77,9 @@ static void count_node(prefix_cache *c, prefix_node *n, bool loose, bool idle_st
 {
     prefix_owner *owner = &c->owners[n->owner];
     bool pure = loose && !n->foreign_children;
+    uint32_t pages = loose + (idle_state ? c->config.state_pages : 0);
+    uint32_t before = n->counted + (n->state_counted ? c->config.state_pages : 0);
+    c->protected_pages += n->protected ? pages - before : 0;
     owner->loose += (uint32_t)loose - n->counted;
     owner->pure += (uint32_t)pure - n->pure;
     if (idle_state != n->state_counted)
@@ -143,6 +146,7 @@ static void change_segment(prefix_cache *c, uint32_t at, bool protected, use_lis
 {
     prefix_node *n = node_at(c, at);
     prefix_queue_remove(c, at, ITEM_PAGE);
+    count_node(c, n, false, false);
     if (c->config.state_pages) {
         prefix_queue_remove(c, at, ITEM_STATE);
         state_of(c, n)->item.base = c->clock[protected];
@@ -338,6 +342,12 @@ uint32_t prefix_cache_available(const prefix_cache *c, uint32_t owner)
         sum += may;
     }
     return sum;
+}
+
+uint32_t prefix_cache_spare(const prefix_cache *c, uint32_t owner)
+{
+    uint32_t available = prefix_cache_available(c, owner);
+    return available > c->protected_pages ? available - c->protected_pages : 0;
 }
 
 /* Everything below the oldest has gone or is in use, as nothing is younger than what it hangs on. */

@@ -102,6 +102,7 @@ struct prefix_cache {
     kept_line lines[LINES_KEPT];
     uint32_t line_count;
     uint32_t node_count, state_count;
+    uint32_t protected_pages; /* that could be given up */
     uint64_t evicted_pages[EVICTED_CAUSES], evicted_states[EVICTED_CAUSES];
 };
 

@@ -337,6 +337,7 @@ static bool make_room(model *m, uint32_t owner, uint32_t pages)
     uint32_t before[OWNERS], available = prefix_cache_available(m->f.cache, owner);
     for (uint32_t o = 0; o < OWNERS; o++)
         before[o] = owned(m, o);
+    assert_true(prefix_cache_spare(m->f.cache, owner) <= available);
     uint32_t free = prefix_cache_make_room(m->f.cache, pages, owner, m->f.now_us);
     note_evictions(m);
     assert_int_equal(free, free_pages(&m->f));
@@ -523,6 +524,7 @@ static void model_run(uint64_t seed, prefix_cache_config config)
     assert_int_equal(prefix_cache_available(m->f.cache, 0), POOL_PAGES);
     assert_true(make_room(m, 0, POOL_PAGES));
     assert_int_equal(m->path_count, 0);
+    assert_int_equal(prefix_cache_spare(m->f.cache, 0), POOL_PAGES);
     fixture_close(&m->f);
     free(m);
 }

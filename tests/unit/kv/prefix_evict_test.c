@@ -59,6 +59,63 @@ static void a_sweep_leaves_the_sessions_warm(void **state)
     }
 }
 
+static void the_spare_pages_are_those_that_no_session_misses(void **state)
+{
+    (void)state;
+    for (uint32_t state_pages = 0; state_pages <= 4; state_pages += 4) {
+        box *b = box_open(12 * (SESSION_PAGES + TURNS * state_pages), state_pages);
+        run_sessions(b);
+        uint32_t before = prefix_cache_spare(b->f.cache, 9);
+        run_documents(b, 10, 1000, 9);
+        uint32_t spare = prefix_cache_spare(b->f.cache, 9);
+        assert_int_equal(spare, before);
+        /* A session's first turn was used again by its second, with what belongs to it. */
+        assert_int_equal(spare,
+                         page_pool_read_counts(b->f.pool).total - SESSIONS * (SESSION_PAGES + TURNS * state_pages));
+        assert_int_equal(prefix_cache_make_room(b->f.cache, spare, 9, b->f.now_us), spare);
+        for (uint32_t i = 0; i < SESSIONS; i++)
+            assert_int_equal(usable_pages(&b->f, i, b->text[i], SESSION_TOKENS), SESSION_PAGES);
+        prefix_cache_make_room(b->f.cache, spare + 1, 9, b->f.now_us);
+        assert_int_equal(prefix_cache_spare(b->f.cache, 9), free_pages(&b->f));
+        box_close(b);
+    }
+}
+
+/* Agents that share a system prompt, talk in turns of many lengths and go back at times, and documents in between: what
+ * is found beside every token that one of them had computed before. */
+static void agents_find_nearly_all_that_they_computed(void **state)
+{
+    (void)state;
+    enum { AGENTS = 8, SYSTEM = 1500, LENGTH = 9000 };
+    for (uint32_t state_pages = 0; state_pages <= 4; state_pages += 4) {
+        fixture f = fixture_open(AGENTS * (LENGTH / 32) * 11 / 10 + 600 * state_pages,
+                                 (prefix_cache_config){.state_pages = state_pages, .depth_us = 0.01});
+        static int32_t text[AGENTS][LENGTH], document[3000];
+        uint32_t done[AGENTS] = {0};
+        uint64_t ideal = 0, found = 0;
+        rng random = {8};
+        for (uint32_t i = 0; i < AGENTS; i++) {
+            fill_text(text[i], LENGTH, 50 + i);
+            fill_text(text[i], SYSTEM, 49);
+        }
+        for (uint32_t step = 0; step < 600; step++) {
+            uint32_t i = (uint32_t)rng_below(&random, AGENTS);
+            uint32_t count = done[i] + 60 + (uint32_t)rng_below(&random, 500);
+            if (count <= LENGTH) {
+                count = done[i] ? count : SYSTEM + 100;
+                ideal += step ? (done[i] > SYSTEM ? done[i] : SYSTEM) : 0;
+                found += 32 * (uint64_t)request_run(&f, 1, 1, text[i], count, step || !state_pages ? 0 : 46);
+                done[i] = count;
+            }
+            fill_text(document, 3000, 1000 + step);
+            request_run(&f, 1, 2, document, 200 + (uint32_t)rng_below(&random, 2800), state_pages ? 32 : 0);
+        }
+        assert_true(ideal > 500000);
+        assert_true((double)found >= 0.95 * (double)ideal);
+        fixture_close(&f);
+    }
+}
+
 static void many_sweeps_do_not_age_an_idle_session(void **state)
 {
     (void)state;
@@ -422,6 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_leaves_the_sessions_warm),
+        cmocka_unit_test(the_spare_pages_are_those_that_no_session_misses),
+        cmocka_unit_test(agents_find_nearly_all_that_they_computed),
         cmocka_unit_test(many_sweeps_do_not_age_an_idle_session),
         cmocka_unit_test(a_session_of_one_turn_is_as_a_document),
         cmocka_unit_test(dead_sessions_make_room_for_live_ones),
