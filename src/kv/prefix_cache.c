@@ -287,13 +287,15 @@ prefix_match prefix_cache_find(const prefix_cache *c, uint64_t space, const int3
                                uint32_t pages_max)
 {
     prefix_match match = {0};
-    uint32_t page_tokens = c->config.page_tokens, at = find_root(c, space), next, usable = 0;
+    uint32_t page_tokens = c->config.page_tokens, at = find_root(c, space), next, usable = 0, held = 0;
     for (; match.pages < count / page_tokens; match.pages++, at = next) {
         next = find_child(c, at, tokens + (size_t)match.pages * page_tokens);
         if (!next)
             break;
+        held += page_pool_holders(c->pool, node_at(c, next)->page) > 1;
         if (match.pages < pages_max && (!c->config.state_pages || node_at(c, next)->has_state)) {
             match.usable = match.pages + 1;
+            match.in_use = held;
             usable = next;
         }
     }

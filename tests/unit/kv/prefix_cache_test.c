@@ -293,6 +293,8 @@ static prefix_match naive_find(model *m, uint64_t space, const int32_t *tokens, 
         if (depth <= pages_max && (p->has_state || !m->f.config.state_pages))
             match.usable = depth;
     }
+    for (uint32_t depth = 1; depth <= match.usable; depth++)
+        match.in_use += page_pool_holders(m->f.pool, path_of(m, space, tokens, depth)->page) > 1;
     for (uint32_t i = 0; i < m->path_count; i++) {
         uint32_t same = 0;
         while (m->paths[i].space == space && same < count && same < m->paths[i].depth * PAGE_TOKENS &&
@@ -316,15 +318,20 @@ static void act_open(model *m, runner *r)
     assert_int_equal(match.pages, naive.pages);
     assert_int_equal(match.usable, naive.usable);
     assert_int_equal(match.differs_at, naive.differs_at);
+    assert_int_equal(match.in_use, naive.in_use);
     page_id state[STATE_PAGES];
     r->depth = match.usable ? 1 + below(m, match.usable) : 0;
-    while (r->depth && f->config.state_pages && !path_of(m, r->space, r->tokens, r->depth)->has_state)
+    bool with_state = below(m, 3) > 0; /* else only the pages are wanted: any of them will do */
+    if (!with_state && match.pages)
+        r->depth = 1 + below(m, match.pages);
+    while (r->depth && f->config.state_pages && with_state && !path_of(m, r->space, r->tokens, r->depth)->has_state)
         r->depth--;
     uint32_t owner = below(m, OWNERS);
-    prefix_cache_open(f->cache, &r->cursor, r->space, owner, r->tokens, r->depth, f->now_us, r->pages, state);
+    prefix_cache_open(f->cache, &r->cursor, r->space, owner, r->tokens, r->depth, f->now_us, r->pages,
+                      with_state ? state : NULL);
     for (uint32_t i = 0; i < r->depth; i++)
         assert_int_equal(r->pages[i], path_of(m, r->space, r->tokens, i + 1)->page);
-    for (uint32_t i = 0; r->depth && i < f->config.state_pages; i++) {
+    for (uint32_t i = 0; r->depth && with_state && i < f->config.state_pages; i++) {
         assert_int_equal(state[i], path_of(m, r->space, r->tokens, r->depth)->state[i]);
         page_pool_release(f->pool, state[i]);
     }
