@@ -15,9 +15,11 @@ void cache_desk_close(cache_desk *d)
     pthread_cond_destroy(&d->served);
 }
 
-void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us)
+void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us, bool last)
 {
-    if (d->published_us && now_us < d->published_us + PUBLISH_US)
+    bool due = !d->published_us || now_us >= d->published_us + PUBLISH_US || (last && d->stale);
+    d->stale = !due && !last;
+    if (!due)
         return;
     d->published_us = now_us ? now_us : 1;
     pthread_mutex_lock(&d->lock);

@@ -22,14 +22,16 @@ typedef struct {
     pthread_cond_t served;
     cache_report report;
     cache_errand *errands;
-    uint64_t published_us; /* engine thread only */
+    uint64_t published_us; /* engine thread only, as `stale` */
+    bool stale;
     _Atomic bool asked;
 } cache_desk;
 
 void cache_desk_open(cache_desk *d);
-void cache_desk_close(cache_desk *d);                                        /* nobody waits */
-void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us); /* engine thread: if the last one is old */
-void cache_desk_serve(cache_desk *d, scheduler *s);                          /* engine thread */
+void cache_desk_close(cache_desk *d); /* nobody waits */
+/* Engine thread, each turn: if the last report is old, or the engine is about to wait and there was a turn since. */
+void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us, bool last);
+void cache_desk_serve(cache_desk *d, scheduler *s); /* engine thread */
 void cache_desk_read(cache_desk *d, cache_report *out);
 void cache_desk_ask(cache_desk *d, cache_errand *errand, int tenant);
 void cache_desk_wait(cache_desk *d, cache_errand *errand);

@@ -514,6 +514,7 @@ static bool turn(engine *e, bool *stop)
     uint64_t start_us = e->clock->now_us(e->clock);
     scheduler_next(e->scheduler, start_us, &plan);
     busy |= end_refused(e);
+    cache_desk_publish(&e->cache, e->scheduler, start_us, plan.kind == STEP_IDLE);
     if (plan.kind == STEP_IDLE) {
         engine_publish(e, start_us);
         return busy;

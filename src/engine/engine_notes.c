@@ -47,7 +47,6 @@ void engine_publish(engine *e, uint64_t now_us)
     c->admission.failed = c->failed;
     publish_tenants(e);
     publish_model(e, now_us);
-    cache_desk_publish(&e->cache, e->scheduler, now_us);
     snapshot_board_write(&e->board, c);
 }
 

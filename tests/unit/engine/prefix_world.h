@@ -20,6 +20,7 @@ typedef struct {
     rng random;
     talk talks[TALKS_MAX];
     uint64_t next_id;
+    uint32_t history_max; /* tokens of a talk before it begins anew; 0: HISTORY_MAX */
 } world;
 
 static const tenant_table three_tenants = {
@@ -150,7 +151,7 @@ static void random_turn(world *w)
     default:
         say(w, t, 1 + (uint32_t)rng_below(&w->random, 60));
     }
-    if (t->count > HISTORY_MAX - 100)
+    if (t->count > (w->history_max ? w->history_max : HISTORY_MAX) - 100)
         t->count = 50;
 }
 
