@@ -8,13 +8,17 @@ PREFIX  ?= /usr/local
 PORT    ?= 8080
 HOST    ?= 127.0.0.1
 VERSION := 0.1.0
-PKGS    := libuv jansson libpcre2-8 libutf8proc libxxhash libcurl inih
+PKGS    := libuv jansson libpcre2-8 libutf8proc libxxhash libcurl inih hiredis
 
 ARCH    := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+ifeq (0,$(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null; echo $$?)) # not on Debian 12
+PKGS    += hiredis_ssl openssl
+REDIS_TLS := -DHEADWAY_REDIS_TLS
+endif
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 BASE_FLAGS := -std=gnu17 -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off -Isrc -pthread -MMD -MP
-ALL_CFLAGS  = $(BASE_FLAGS) $(PKG_CFLAGS) $(CFLAGS) $(EXTRA)
+ALL_CFLAGS  = $(BASE_FLAGS) $(PKG_CFLAGS) $(REDIS_TLS) $(CFLAGS) $(EXTRA)
 LIBS        = $(PKG_LIBS) -lm -pthread
 
 # Folders of the CPU backend that this architecture can compile.

@@ -5,8 +5,9 @@
 set -euo pipefail
 
 want=${1:-build}
-modules=(libuv jansson libpcre2-8 libutf8proc libxxhash libcurl inih)
-debs=(libuv1-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libcurl4-openssl-dev libinih-dev)
+modules=(libuv jansson libpcre2-8 libutf8proc libxxhash libcurl inih hiredis)
+debs=(libuv1-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libcurl4-openssl-dev libinih-dev
+    libhiredis-dev)
 
 missing=()
 if ! command -v pkg-config >/dev/null; then
@@ -25,8 +26,8 @@ if ! command -v pip3 >/dev/null && ! python3 -m pip --version >/dev/null 2>&1; t
 fi
 
 if [ "$want" = test ]; then
-    tools=(clang clang-format curl git qemu-aarch64 aarch64-linux-gnu-gcc)
-    tool_debs=(clang clang-format curl git qemu-user gcc-aarch64-linux-gnu)
+    tools=(clang clang-format curl git qemu-aarch64 aarch64-linux-gnu-gcc redis-server)
+    tool_debs=(clang clang-format curl git qemu-user gcc-aarch64-linux-gnu redis-server)
     for i in "${!tools[@]}"; do
         command -v "${tools[$i]}" >/dev/null || missing+=("${tool_debs[$i]}")
     done
