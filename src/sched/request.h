@@ -3,6 +3,8 @@
 #ifndef HEADWAY_SCHED_REQUEST_H
 #define HEADWAY_SCHED_REQUEST_H
 
+#include "base/token_constraint.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +24,7 @@ typedef struct {
     float repetition_penalty;                  /* 1: off; over prompt and generated tokens */
     float presence_penalty, frequency_penalty; /* 0: off; over generated tokens */
     uint64_t seed;                             /* the random number of the n-th token depends on seed and n only */
+    token_constraint *constraint;              /* what may come next; owned by the request; NULL: anything */
     const logit_bias *biases;                  /* owned by the request */
     uint32_t bias_count;
     uint32_t logprobs; /* 0: none; else 1 + number of top alternatives wanted (max LOGPROBS_MAX) */
@@ -55,6 +58,8 @@ static inline void request_free(request *r) /* NULL is allowed */
 {
     if (!r)
         return;
+    if (r->sampling.constraint)
+        r->sampling.constraint->ops->destroy(r->sampling.constraint);
     free(r->prompt);
     free((void *)r->sampling.biases);
     free(r);

@@ -5,6 +5,7 @@
 
 enum { RIVAL_CHUNK_MIN = 256 };
 static const double rival_chunk_us = 4e5;
+static const uint64_t modest_us = 10000000;
 static const double bound_part = 0.85; /* of a bound that a decode step may take */
 
 void scheduler_set_backlog(scheduler *s, sequence *seq)
@@ -40,7 +41,11 @@ static bool has_room(const scheduler *s, const sequence *seq)
         if (running > 0)
             want += info->page_count / 16;
     }
-    return s->free_slot_count > 0 && scheduler_room(s, seq) >= want;
+    /* For a while a document beside others takes no room that a session would miss. */
+    bool young = s->now_us < seq->arrived_us + modest_us;
+    bool modest = is_lesser(seq) && running > 0 && young && s->prefixes && !seq->request->keep;
+    uint32_t room = modest ? prefix_cache_spare(s->prefixes, scheduler_owner(seq)) : scheduler_room(s, seq);
+    return s->free_slot_count > 0 && room >= want;
 }
 
 static bool fits_now(scheduler *s, const sequence *seq)

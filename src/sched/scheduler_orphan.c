@@ -119,6 +119,7 @@ static void replace(scheduler *s, sequence *seq, sequence *orphan, request *copy
     *copy = *seq->request;
     copy->prompt = NULL;
     copy->sampling.biases = NULL;
+    copy->sampling.constraint = NULL;
     seq->request = copy;
     seq->chunk_open = false;
     seq->cache.open = seq->cache.state_held = false;
