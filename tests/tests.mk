@@ -48,7 +48,8 @@ tsan: # the unit tests that use threads, under the thread sanitizer
 
 # Programs that start threads; the model's are left out, their threads are those of the tensor tests.
 UNIT_THREADS := $(filter-out tests/unit/model/%,$(shell \
-    grep -lE 'pthread_create|pool_create|cpu_backend_open|_fixture\.h|_world\.h|engine_start|server_' $(UNIT_SOURCES) /dev/null))
+    grep -lE 'pthread_create|pool_create|cpu_backend_open|_fixture\.h|_world\.h|engine_start|server_' \
+        $(UNIT_SOURCES) /dev/null))
 THREAD_BINS := $(UNIT_THREADS:tests/unit/%.c=$(BUILD)/unit/%)
 .PHONY: unit-threads
 unit-threads: $(THREAD_BINS)
