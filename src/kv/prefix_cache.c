@@ -56,10 +56,10 @@ static bool reserve(prefix_cache *c)
     if (config->state_pages)
         c->node_bytes = round_up(c->state_offset + sizeof(node_state) + config->state_pages * sizeof(page_id));
     c->node_max = 2 * c->page_count;
-    c->bucket_mask = c->ghost_mask = 1;
-    while (c->bucket_mask < c->page_count)
+    c->bucket_mask = 1;
+    while (c->bucket_mask < 2 * c->page_count)
         c->bucket_mask = c->bucket_mask * 2 + 1;
-    c->ghost_mask = c->bucket_mask * 2 + 1;
+    c->ghost_mask = c->bucket_mask;
     c->nodes = calloc(c->node_max + (size_t)1, c->node_bytes);
     c->buckets = calloc(c->bucket_mask + (size_t)1, sizeof *c->buckets);
     c->ghosts = calloc(c->ghost_mask + (size_t)1, sizeof *c->ghosts);

@@ -9,41 +9,42 @@ static bool is_whole(const prefix_cache *c, const kept_line *l)
     return l->line.pages_here == l->line.tokens / c->config.page_tokens;
 }
 
-static kept_line *line_ending_at(prefix_cache *c, uint32_t at, uint32_t owner)
+static const uint32_t NO_LINE = LINES_KEPT;
+
+static uint32_t line_ending_at(const prefix_cache *c, uint32_t at, uint32_t owner)
 {
-    for (uint32_t i = 0; i < c->line_count; i++) {
-        kept_line *l = &c->lines[i];
-        if (l->node == at && l->line.owner == owner && is_whole(c, l))
-            return l;
-    }
-    return NULL;
+    for (uint32_t i = 0; i < c->line_count; i++)
+        if (c->line_nodes[i] == at && c->lines[i].line.owner == owner && is_whole(c, &c->lines[i]))
+            return i;
+    return NO_LINE;
 }
 
 /* A free one, or that of the line that was used longest ago. */
-static kept_line *line_take(prefix_cache *c)
+static uint32_t line_take(prefix_cache *c)
 {
     if (c->line_count < LINES_KEPT)
-        return &c->lines[c->line_count++];
-    kept_line *oldest = &c->lines[0];
+        return c->line_count++;
+    uint32_t oldest = 0;
     for (uint32_t i = 1; i < c->line_count; i++)
-        if (c->lines[i].stamp < oldest->stamp)
-            oldest = &c->lines[i];
+        if (c->lines[i].stamp < c->lines[oldest].stamp)
+            oldest = i;
     return oldest;
 }
 
 void prefix_line_ended(prefix_cache *c, uint32_t at, uint32_t owner, uint64_t now_us)
 {
-    kept_line *line = NULL;
-    for (uint32_t up = at; !line && !node_at(c, up)->root; up = node_at(c, up)->parent)
+    uint32_t i = NO_LINE;
+    for (uint32_t up = at; i == NO_LINE && !node_at(c, up)->root; up = node_at(c, up)->parent)
         if (node_at(c, up)->lined)
-            line = line_ending_at(c, up, owner);
-    uint32_t uses = line ? line->line.uses + 1 : 0;
+            i = line_ending_at(c, up, owner);
+    uint32_t uses = i < NO_LINE ? c->lines[i].line.uses + 1 : 0;
     prefix_node *n = node_at(c, at);
-    if (!line)
-        line = line_take(c);
-    line->line = (prefix_line){owner, n->depth * c->config.page_tokens, n->depth, uses, now_us, n->key};
-    line->node = at;
-    line->stamp = ++c->stamp;
+    if (i == NO_LINE)
+        i = line_take(c);
+    c->lines[i].line = (prefix_line){owner, n->depth * c->config.page_tokens, n->depth, uses, now_us, n->key};
+    c->lines[i].stamp = ++c->stamp;
+    c->line_nodes[i] = at;
+    c->line_keys[i] = n->key.low;
     n->lined = true;
 }
 
@@ -57,9 +58,9 @@ void prefix_lines_leave(prefix_cache *c, uint32_t at)
         up = node_at(c, up)->parent;
     bool root = node_at(c, up)->root;
     for (uint32_t i = 0; i < c->line_count; i++) {
-        if (c->lines[i].node != at)
+        if (c->line_nodes[i] != at)
             continue;
-        c->lines[i].node = root ? 0 : up;
+        c->line_nodes[i] = root ? 0 : up;
         c->lines[i].line.pages_here = node_at(c, up)->depth;
         node_at(c, up)->lined |= !root;
     }
@@ -70,11 +71,10 @@ void prefix_lines_join(prefix_cache *c, uint32_t at)
 {
     prefix_node *n = node_at(c, at);
     for (uint32_t i = 0; i < c->line_count; i++) {
-        kept_line *l = &c->lines[i];
-        if (l->line.key.low != n->key.low || l->line.key.high != n->key.high)
+        if (c->line_keys[i] != n->key.low || c->lines[i].line.key.high != n->key.high)
             continue;
-        l->node = at;
-        l->line.pages_here = n->depth;
+        c->line_nodes[i] = at;
+        c->lines[i].line.pages_here = n->depth;
         n->lined = true;
     }
 }
@@ -82,9 +82,13 @@ void prefix_lines_join(prefix_cache *c, uint32_t at)
 void prefix_lines_forget(prefix_cache *c, uint32_t first, uint32_t count)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < c->line_count; i++)
-        if (c->lines[i].line.owner < first || c->lines[i].line.owner - first >= count)
-            c->lines[kept++] = c->lines[i];
+    for (uint32_t i = 0; i < c->line_count; i++) {
+        if (c->lines[i].line.owner >= first && c->lines[i].line.owner - first < count)
+            continue;
+        c->lines[kept] = c->lines[i];
+        c->line_nodes[kept] = c->line_nodes[i];
+        c->line_keys[kept++] = c->line_keys[i];
+    }
     c->line_count = kept;
 }
 

@@ -70,7 +70,6 @@ typedef struct {
 
 typedef struct {
     prefix_line line;
-    uint32_t node; /* the deepest page of it that is here; 0: none */
     uint32_t stamp;
 } kept_line;
 
@@ -100,6 +99,8 @@ struct prefix_cache {
     uint32_t owner_end;
     prefix_owner owners[PREFIX_OWNERS_MAX];
     kept_line lines[LINES_KEPT];
+    uint32_t line_nodes[LINES_KEPT]; /* the deepest page of each that is here; 0: none */
+    uint64_t line_keys[LINES_KEPT];  /* key.low of each: searched for every page that is added */
     uint32_t line_count;
     uint32_t node_count, state_count;
     uint32_t protected_pages; /* that could be given up */
