@@ -213,6 +213,7 @@ static void run_prefill(model_runner *r, const step_plan *plan, step_result *res
             (chunk_state){.batch = b, .open = true, .seq = c->seq, .position = c->position, .count = c->token_count};
     }
     b->segments[0].pages = c->pages; /* the engine's tables may have moved since */
+    assert(!r->states || b->copy_count == c->capture_count);
     for (uint32_t i = 0; i < b->copy_count; i++)
         b->copies[i].pages = c->captures[i].pages;
     b->weight_bytes = b->kv_bytes = 0;

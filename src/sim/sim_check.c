@@ -116,6 +116,8 @@ static status check_chunk(const sim_runner *s, const step_plan *plan, error *err
     if (chunk->seq >= s->config.max_sequences || !s->sequences[chunk->seq].open)
         return error_set(err, ERR_INVALID, "plan: chunk of sequence %u, which is not open", chunk->seq);
     const sim_sequence *sequence = &s->sequences[chunk->seq];
+    if (sequence->chunk_open && plan->kind == STEP_FUSED)
+        return error_set(err, ERR_INVALID, "plan: a fused step with the unfinished chunk of sequence %u", chunk->seq);
     if (sequence->chunk_open)
         return same_chunk(s, chunk, sequence)
                    ? OK

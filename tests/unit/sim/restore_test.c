@@ -493,6 +493,9 @@ static void captures_have_their_rules(void **state)
     plan.chunk.parts_ready = &ready;
     expect_refused(&b, &plan, "changed while it was open");
     plan.chunk.parts_ready = NULL;
+    plan.kind = STEP_FUSED;
+    expect_refused(&b, &plan, "a fused step with the unfinished chunk");
+    plan.kind = STEP_PREFILL;
     plan.deadline_us = 0;
     expect_ok(&b, run(&b, &plan));
     assert_true(b.result.chunk_done);
