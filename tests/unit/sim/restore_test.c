@@ -87,7 +87,7 @@ static void read_prompt(bench *b, uint32_t seq, uint32_t from, uint32_t chunk, c
             first++;
         while (first + n < count && captures[first + n].position <= to)
             n++;
-        plan.chunk.captures = captures + first;
+        plan.chunk.captures = n ? captures + first : NULL;
         plan.chunk.capture_count = n;
         plan.deadline_us = 1; /* a block a run */
         do
