@@ -7,6 +7,7 @@
 #include <hiredis_ssl.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
