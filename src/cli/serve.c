@@ -207,6 +207,7 @@ static status open_server(serve *s, error *err)
                             .keep_at_hangup = keeps_at_hangup(s),
                             .curves_path = s->curves};
     serve_flags_curves(&s->flags, s->curves, sizeof s->curves);
+    serve_flags_forward(&s->flags, &config.forward_batch);
     if (strcmp(config.host, "localhost") == 0)
         config.host = "127.0.0.1";
     return server_create(&s->server, &config, err);

@@ -27,6 +27,8 @@ static const flag_spec serve_flags[] = {
     {"--cache-ttl", "SECONDS", "forget prefixes not used for so long [never]", NULL},
     {"--api-key", "KEY[,KEY]", "clients must send one; also from HEADWAY_API_KEY", NULL},
     {"--config", "FILE", "tenants, their keys, limits; SIGHUP reads it again", NULL},
+    {"--forward-batch", "URL", "batch work goes to another server [stays here]", NULL},
+    {"--forward-batch-key", "KEY", "for that server [none]", NULL},
     {"--policy", "NAME", "prefill-first, decode-first, chunked, gate [cadence]", NULL},
     {"--gap-ms", "N|auto", "longest gap between a stream's tokens [auto]", NULL},
     {"--chat-share", "F", "of the device time for chats, at least [0.25]", NULL},
@@ -86,6 +88,11 @@ status serve_flags_check(const command_flags *flags, error *err)
     const char *gap = flag_text(flags, "--gap-ms"), *policy = flag_text(flags, "--policy");
     if (!is_auto(gap) && flag_number(flags, "--gap-ms", 1, GAP_MS_MAX, &number, NULL))
         return error_set(err, ERR_INVALID, "--gap-ms: '%s' is not auto or a number from 1 to %d", gap, GAP_MS_MAX);
+    const char *forward = flag_text(flags, "--forward-batch"), *key = flag_text(flags, "--forward-batch-key");
+    if (forward && (strlen(forward) >= CONFIG_VALUE_MAX || config_forward_check(forward, err)))
+        return error_prefix(err, ERR_INVALID, "--forward-batch");
+    if (key && (strlen(key) >= CONFIG_VALUE_MAX || !auth_key_is_valid(span_from(key))))
+        return error_set(err, ERR_INVALID, "--forward-batch-key: a key has visible ASCII characters only, no blanks");
     const char *text = flag_text(flags, "--chat-share");
     if (text && (!decimal_read(span_from(text), &share) || share > 1))
         return error_set(err, ERR_INVALID, "--chat-share: '%s' is not a number from 0 to 1", text);
@@ -186,4 +193,11 @@ void serve_flags_curves(const command_flags *flags, char *path, size_t size)
         snprintf(path, size, "%s", given);
     else if (config)
         snprintf(path, size, "%.*scurves.json", folder, config);
+}
+
+void serve_flags_forward(const command_flags *flags, config_forward *out)
+{
+    const char *url = flag_text(flags, "--forward-batch"), *key = flag_text(flags, "--forward-batch-key");
+    snprintf(out->url, sizeof out->url, "%s", url ? url : "");
+    snprintf(out->key, sizeof out->key, "%s", key ? key : "");
 }

@@ -22,5 +22,7 @@ status serve_flags_open_tenants(tenants **out, command_flags *flags, error *err)
 
 /* Where the curves of this box may lie: --curves, else curves.json in the folder of --config; "": nowhere. */
 void serve_flags_curves(const command_flags *flags, char *path, size_t size);
+/* Who answers batch work; url "": nobody else. Checked before. */
+void serve_flags_forward(const command_flags *flags, config_forward *out);
 
 #endif

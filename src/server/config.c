@@ -152,6 +152,38 @@ static bool read_cache_floor(reader *r, config_tenant *t, const char *name, cons
            fail(r, "%s: '%s' is not a size such as 512M or 1.5G", name, value);
 }
 
+status config_forward_check(const char *url, error *err)
+{
+    bool tls = strncmp(url, "https://", 8) == 0;
+    const char *host = url + (tls ? 8 : 7);
+    if (!tls && strncmp(url, "http://", 7) != 0)
+        return error_set(err, ERR_INVALID, "want the http:// or https:// address of a server");
+    for (const char *c = host; *c; c++)
+        if (*c <= ' ' || *c > '~' || strchr("@?#\\\"<>", *c))
+            return error_set(err, ERR_INVALID, "an address has a host, a port and a path; a key goes into forward-key");
+    if (!host[0] || host[0] == '/' || host[0] == ':')
+        return error_set(err, ERR_INVALID, "the address has no host");
+    return OK;
+}
+
+static bool read_forward(reader *r, config_tenant *t, const char *name, const char *value)
+{
+    error why = {""};
+    if (config_forward_check(value, &why))
+        return fail(r, "%s: %s", name, why.text); /* without the value: somebody may have put a key in it */
+    snprintf(t->forward.url, sizeof t->forward.url, "%s", value);
+    return true;
+}
+
+static bool read_forward_key(reader *r, config_tenant *t, const char *name, const char *value)
+{
+    if (!auth_key_is_valid(span_from(value)))
+        return fail(r, "%s: a key has visible ASCII characters only, no blanks", name);
+    snprintf(t->forward.key, sizeof t->forward.key, "%s", value);
+    r->out->plain_keys = true;
+    return true;
+}
+
 static bool add_key(reader *r, config_tenant *t, const char *name, const uint8_t hash[SHA256_BYTES])
 {
     auth_keys *keys = &r->out->keys;
@@ -210,6 +242,8 @@ static const struct {
     {"may-raise", read_may_raise, false},
     {"share-prefix", read_share_prefix, false},
     {"cache-floor", read_cache_floor, false},
+    {"forward", read_forward, false},
+    {"forward-key", read_forward_key, false},
 };
 enum { TENANT_KEYS = sizeof tenant_keys / sizeof *tenant_keys };
 
@@ -236,7 +270,7 @@ static bool take_tenant_value(reader *r, const char *name, const char *value)
     return fail(
         r,
         "%.40s: no such key of a tenant, want key, key-hash, class, weight, concurrent, queued, tokens, gap-ms, "
-        "ttft-ms, may-raise, share-prefix or cache-floor",
+        "ttft-ms, may-raise, share-prefix, cache-floor, forward or forward-key",
         name);
 }
 

@@ -19,8 +19,16 @@ typedef struct { /* of [server] */
     uint32_t line;
 } config_setting;
 
+typedef struct { /* another server that answers; url "": none */
+    char url[CONFIG_VALUE_MAX], key[CONFIG_VALUE_MAX];
+} config_forward;
+
+/* ERR_INVALID: not http:// or https:// and a host, or it holds what does not belong there, such as a password. */
+status config_forward_check(const char *url, error *err);
+
 typedef struct { /* of [tenant NAME] */
     tenant who;
+    config_forward forward;
     bool may_raise; /* its requests may ask for a class above its own */
     bool keyed;     /* has keys of its own */
     uint32_t line;  /* of the section */

@@ -6,6 +6,7 @@
 
 #include "server/api/plan.h"
 #include "server/connection.h"
+#include "server/forward.h"
 #include "server/gap_stats.h"
 #include "server/health.h"
 #include "server/json_text.h"
@@ -66,6 +67,7 @@ struct exchange {
     bool dirty, working, streaming, large;
     bool head_only;               /* the method is HEAD */
     struct trace_stream *tracing; /* owned: this answer is a trace that is being written */
+    forward *forward;             /* owned: another server answers, or does if this turns out to be batch work */
     buf query;                    /* of the target, behind '?' */
     buf if_none_match;            /* the header, of open routes */
     buf body;
@@ -108,6 +110,8 @@ bool server_draining(const server *s);
 server_measures *server_measures_of(server *s);
 const char *server_cache_place(const server *s, uint32_t place); /* "ram", "disk": a word for a cache_lookup.hits */
 network_counts server_network_counts(const server *s);
+const config_forward *server_forward_batch(const server *s); /* NULL: batch work stays here */
+forwards *server_forwards(server *s, error *err);            /* NULL: `err` says why */
 uint64_t server_next_id(server *s);
 health server_health(server *s, const engine_snapshot *now, uint64_t now_us);
 uint64_t server_waited_us(const server *s, uint64_t now_us); /* as in health_waited_us */

@@ -14,6 +14,7 @@
 #include "server/api/messages.h"
 #include "server/debug/trace_stream.h"
 #include "server/exchange.h"
+#include "server/forward_choice.h"
 #include "server/measures.h"
 #include "server/router.h"
 
@@ -42,6 +43,7 @@ struct server {
     uint32_t open;
     server_measures measures;
     tenants *tenants;
+    forwards *forwards; /* NULL: nothing has been forwarded yet */
     health_watch watch;
     rng random;
     const char *tier_names[TIERS_MAX];
@@ -124,6 +126,16 @@ bool server_admit(server *s, const admission_ask *ask, api_error *e)
     return api_fail(e, answer.status, NULL, "%s", answer.message);
 }
 
+const config_forward *server_forward_batch(const server *s)
+{
+    return s->config.forward_batch.url[0] ? &s->config.forward_batch : NULL;
+}
+
+forwards *server_forwards(server *s, error *err)
+{
+    return s->forwards || !forwards_open(&s->forwards, &s->loop, s->measures.registry, err) ? s->forwards : NULL;
+}
+
 uint64_t server_next_id(server *s)
 {
     return ++s->last_id;
@@ -194,6 +206,7 @@ static void exchange_destroy(exchange *x)
     plan_free(&x->plan);
     buf_free(&x->body);
     trace_stream_destroy(x->tracing);
+    forward_free(x->forward);
     buf_free(&x->query);
     buf_free(&x->if_none_match);
     buf_free(&x->answer.headers);
@@ -252,9 +265,10 @@ static void start_work(exchange *x);
 
 static void answer(exchange *x)
 {
-    if (!x->error.status && !x->answer.status && x->route->format)
-        generation_start(x);
-    else if (!x->tracing && !x->working)
+    if (!x->error.status && !x->answer.status && x->route->format) {
+        if (!forward_after_all(x))
+            generation_start(x);
+    } else if (!x->tracing && !x->working)
         exchange_respond(x);
 }
 
@@ -396,10 +410,12 @@ static bool check_head(server *s, const http_head *head, const char *data, const
     if (coding.size && !http_value_has(coding, "identity"))
         return api_fail(e, 415, NULL, "compressed bodies are not supported");
     terms->tenant = who < 0 ? 0 : (uint32_t)who;
-    if (!r->format)
+    if (!forward_may(r))
         return true;
     if (!terms_read_head(terms, s->tenants, who < 0 ? 0 : (uint32_t)who, head, data, e))
         return false;
+    if (!r->format || forward_target(s, terms))
+        return forward_admit(s, terms, e);
     admission_ask ask = {.tenant = terms->tenant, .klass = CLASS_BATCH}; /* bounds wait: the body may lower the class */
     return server_admit(s, &ask, e);
 }
@@ -441,6 +457,7 @@ static void on_head(void *context, connection *c, const http_head *head, const c
     x->error = e;
     x->terms = terms;
     keep_head(x, head, data);
+    forward_keep_head(x, head, data);
     if (!span_is(path, r->path))
         buf_append(&x->body, path.data, path.size); /* the handler reads the rest of the path */
 }
@@ -460,6 +477,8 @@ static void on_request(void *context, connection *c)
         exchange_respond(x);
         return;
     }
+    if (forward_at_once(x))
+        return;
     if (!x->route->on_worker) {
         x->route->handle(x);
         answer(x);
@@ -477,6 +496,8 @@ static void on_gone(void *context, connection *c)
         return;
     x->connection = NULL;
     generation_cancel_all(x);
+    forward_free(x->forward);
+    x->forward = NULL;
     server_mark_dirty(x);
 }
 
@@ -503,6 +524,8 @@ static void on_turn(server *s)
             x->dirty = false;
             if (x->tracing)
                 trace_stream_flush(x, clock_now_us());
+            else if (forward_under_way(x->forward))
+                forward_room(x);
             else
                 generation_flush(x);
             exchange_free_if_done(x);
@@ -754,6 +777,7 @@ void server_destroy(server *s)
         return;
     if (s->network)
         network_close(s->network);
+    forwards_close(s->forwards);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT); /* workers end, handles close */
     uv_loop_close(&s->loop);

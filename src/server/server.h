@@ -22,6 +22,7 @@ typedef struct {         /* borrowed until server_destroy */
     size_t body_max;
     uint64_t head_us, idle_us, stall_us; /* deadlines; 0: 10 s, 120 s, 30 s */
     const char *curves_path;             /* served at /debug/curves; NULL: none */
+    config_forward forward_batch;        /* who answers batch work; url "": this server */
     uint64_t heartbeat_us;               /* SSE comments while nothing else is sent; 0: 5 s */
 } server_config;
 

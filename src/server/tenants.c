@@ -11,6 +11,7 @@ typedef struct { /* what a reload replaces */
     tenant_table table;
     bool may_raise[TENANTS_MAX], keyed[TENANTS_MAX];
     uint32_t lines[TENANTS_MAX]; /* of the section; 0: none */
+    config_forward forward[TENANTS_MAX];
     auth_keys auth;
     config_setting settings[CONFIG_SETTINGS_MAX];
     uint32_t setting_count;
@@ -54,6 +55,7 @@ static status merge_tenants(const tenants *t, tenants_state *next, const config 
         next->table.tenants[index[i]] = from->who;
         next->may_raise[index[i]] = from->may_raise;
         next->keyed[index[i]] = from->keyed;
+        next->forward[index[i]] = from->forward;
         next->lines[index[i]] = from->line;
     }
     return OK;
@@ -90,6 +92,7 @@ static status read_state(const tenants *t, tenants_state **out, error *err)
         *out = next;
         next = NULL;
     }
+    secret_wipe(c, c ? sizeof *c : 0);
     free(c);
     free(next);
     return st;
@@ -198,6 +201,11 @@ int tenants_keyless(const tenants *t, span name)
 bool tenants_may_raise(const tenants *t, uint32_t index)
 {
     return t->state->may_raise[index];
+}
+
+const config_forward *tenants_forward(const tenants *t, uint32_t index)
+{
+    return t->state->forward[index].url[0] ? &t->state->forward[index] : NULL;
 }
 
 size_t tenants_key_count(const tenants *t)

@@ -31,6 +31,7 @@ int tenants_of_key(const tenants *t, span authorization, span api_key); /* index
  * there is none. */
 int tenants_keyless(const tenants *t, span name);
 bool tenants_may_raise(const tenants *t, uint32_t index);
+const config_forward *tenants_forward(const tenants *t, uint32_t index); /* NULL: it is served here */
 size_t tenants_key_count(const tenants *t);
 
 /* ERR_LIMIT: a tenant's gap bound is shorter than `smallest_gap_us`, the shortest that this box can keep. */

@@ -32,7 +32,8 @@ json_t *params_parse_body(exchange *x)
         return NULL;
     }
     json_t *body = json_loadb(x->body.data, x->body.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
-    buf_free(&x->body);
+    if (!x->forward) /* else it may have to go on as it came */
+        buf_free(&x->body);
     if (!body)
         api_fail(&x->error, 400, NULL, "the body is not valid JSON: line %d, column %d: %s", where.line, where.column,
                  where.text);
