@@ -15,10 +15,16 @@ ifeq (0,$(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null; echo $$?)) 
 PKGS    += hiredis_ssl openssl
 REDIS_TLS := -DHEADWAY_REDIS_TLS
 endif
+ifneq (,$(PKGS)) # a cross build has no packages at all
+ifeq (0,$(shell pkg-config --exists liburing 2>/dev/null; echo $$?))
+PKGS    += liburing
+URING   := -DHEADWAY_URING
+endif
+endif
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 BASE_FLAGS := -std=gnu17 -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off -Isrc -pthread -MMD -MP
-ALL_CFLAGS  = $(BASE_FLAGS) $(PKG_CFLAGS) $(REDIS_TLS) $(CFLAGS) $(EXTRA)
+ALL_CFLAGS  = $(BASE_FLAGS) $(PKG_CFLAGS) $(REDIS_TLS) $(URING) $(CFLAGS) $(EXTRA)
 LIBS        = $(PKG_LIBS) -lm -pthread
 
 # Folders of the CPU backend that this architecture can compile.

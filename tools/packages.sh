@@ -46,6 +46,18 @@ if [ "$want" = bench ]; then # llama.cpp is C++
     python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 fi
 
+# Without these the build does without: fetched only where that takes no question and cannot fail.
+optional_modules=(liburing)
+optional_debs=(liburing-dev)
+if [ "$want" != bench ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    for i in "${!optional_modules[@]}"; do
+        if ! pkg-config --exists "${optional_modules[$i]}" 2>/dev/null &&
+            apt-cache show "${optional_debs[$i]}" >/dev/null 2>&1; then
+            missing+=("${optional_debs[$i]}")
+        fi
+    done
+fi
+
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
