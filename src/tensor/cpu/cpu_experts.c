@@ -15,9 +15,9 @@ enum {
     ROWS_MAX = 4096,     /* of one run: more rows read the experts again */
     PAIRS_MAX = 1024,    /* of one group */
     TILES_MAX = 384,     /* of one group */
-    UNIT_COST = 2 << 20, /* multiply-adds worth claiming as one tile of the pool */
+    UNIT_COST = 8 << 20, /* multiply-adds worth claiming as one tile of the pool */
     UNPACK_COST = 6,     /* of a panel, in rows of multiply-adds */
-    UNITS_PER_THREAD = 8,
+    UNITS_PER_THREAD = 16,
     INLINE_FLOATS = 32768, /* of the small phases: done by the caller alone */
     AHEAD_TILES = 4,
 };
@@ -38,7 +38,6 @@ typedef struct {       /* scratch, in the order in which it lies there */
     expert_run *runs;  /* TILES_MAX */
     uint8_t *tiles;
     float *gate, *up, *down; /* (PAIRS_MAX, ffn) twice, (PAIRS_MAX, hidden) */
-    float *gathered;         /* (TILE_ROWS, hidden) a worker */
 } expert_room;
 
 typedef struct {
@@ -68,7 +67,7 @@ status cpu_experts_reserve(cpu_backend *self, uint32_t rows, uint32_t cols, erro
 {
     size_t widest = rows > cols ? rows : cols;
     size_t need = index_bytes() + TILES_MAX * float_tile_bytes((uint32_t)widest) + 4096;
-    need += (3 * (size_t)PAIRS_MAX + (size_t)TILE_ROWS * self->base.threads) * (widest + 16) * sizeof(float);
+    need += 3 * (size_t)PAIRS_MAX * (widest + 16) * sizeof(float);
     if (need <= self->expert_rows.bytes)
         return OK;
     void *memory = cpu_os_alloc(need);
@@ -106,7 +105,6 @@ static void lay_out(experts_job *job)
     r->gate = take(&at, (size_t)PAIRS_MAX * job->ffn * sizeof(float));
     r->up = take(&at, (size_t)PAIRS_MAX * job->ffn * sizeof(float));
     r->down = take(&at, (size_t)PAIRS_MAX * job->hidden * sizeof(float));
-    r->gathered = take(&at, (size_t)TILE_ROWS * job->hidden * sizeof(float) * job->backend->base.threads);
     assert(at <= (uint8_t *)job->backend->expert_rows.memory + job->backend->expert_rows.bytes);
 }
 
@@ -271,15 +269,14 @@ static uint32_t tile_rows(const experts_job *job, uint32_t tile, uint32_t *first
 
 static void pack_in(void *ctx, uint32_t tile, uint32_t worker)
 {
+    (void)worker;
     const experts_job *job = ctx;
-    float *x = job->room.gathered + (size_t)worker * TILE_ROWS * job->hidden;
+    const float *x[TILE_ROWS];
     uint32_t first, rows = tile_rows(job, tile, &first);
-    for (uint32_t r = 0; r < rows; r++) {
-        uint32_t row = job->row_start + job->room.rows_of[job->pair_start + first + r];
-        memcpy(x + (size_t)r * job->hidden, view_row(job->args->x, row), job->hidden * sizeof(float));
-    }
-    tile_pack(&job->backend->kernels, job->in.form, (tile_source){x, job->hidden, rows, job->hidden},
-              job->room.tiles + tile * job->in.tile_bytes);
+    for (uint32_t r = 0; r < rows; r++)
+        x[r] = view_row(job->args->x, job->row_start + job->room.rows_of[job->pair_start + first + r]);
+    uint8_t *to = job->room.tiles + tile * job->in.tile_bytes;
+    tile_pack(&job->backend->kernels, job->in.form, x, rows, job->hidden, to);
 }
 
 static void pack_mid(void *ctx, uint32_t tile, uint32_t worker)
@@ -287,12 +284,15 @@ static void pack_mid(void *ctx, uint32_t tile, uint32_t worker)
     (void)worker;
     const experts_job *job = ctx;
     uint32_t first, rows = tile_rows(job, tile, &first);
-    float *gate = job->room.gate + (size_t)first * job->ffn, *up = job->room.up + (size_t)first * job->ffn;
-    for (uint32_t r = 0; r < rows; r++)
-        job->backend->kernels.floats->act_mul(gate + (size_t)r * job->ffn, gate + (size_t)r * job->ffn,
-                                              up + (size_t)r * job->ffn, job->ffn, job->args->act);
-    tile_pack(&job->backend->kernels, job->mid.form, (tile_source){gate, job->ffn, rows, job->ffn},
-              job->room.tiles + tile * job->mid.tile_bytes);
+    const float *x[TILE_ROWS];
+    for (uint32_t r = 0; r < rows; r++) {
+        size_t at = (size_t)(first + r) * job->ffn;
+        float *gate = job->room.gate + at;
+        job->backend->kernels.floats->act_mul(gate, gate, job->room.up + at, job->ffn, job->args->act);
+        x[r] = gate;
+    }
+    uint8_t *to = job->room.tiles + tile * job->mid.tile_bytes;
+    tile_pack(&job->backend->kernels, job->mid.form, x, rows, job->ffn, to);
 }
 
 static void run_phase(experts_job *job, pool_tile tile, uint32_t count, size_t floats)

@@ -135,8 +135,10 @@ static void pack_tile(void *ctx, uint32_t index, uint32_t worker)
     const packing *p = &job->packings[index / job->tiles];
     uint32_t tile = index % job->tiles, row = tile * job->tile_rows;
     uint32_t rows = job->rows - row < job->tile_rows ? job->rows - row : job->tile_rows;
-    tile_source from = {view_row(job->args->x, job->row_start + row), job->args->x.stride, rows, job->cols};
-    tile_pack(&job->backend->kernels, p->form, from, p->tiles + tile * p->tile_bytes);
+    const float *x[TILE_ROWS];
+    for (uint32_t r = 0; r < rows; r++)
+        x[r] = view_row(job->args->x, job->row_start + row + r);
+    tile_pack(&job->backend->kernels, p->form, x, rows, job->cols, p->tiles + tile * p->tile_bytes);
 }
 
 static void pack_rows(matmul_job *job)

@@ -18,12 +18,7 @@ bool tile_form_equal(tile_form a, tile_form b);
 /* Of one tile; a multiple of 64, and most for f32. */
 size_t tile_form_bytes(tile_form form, uint32_t cols);
 
-/* `rows` rows of x, `stride` floats apart. */
-typedef struct {
-    const float *x;
-    size_t stride;
-    uint32_t rows, cols;
-} tile_source;
-void tile_pack(const cpu_kernels *kernels, tile_form form, tile_source from, uint8_t *tile);
+void tile_pack(const cpu_kernels *kernels, tile_form form, const float *const *x, uint32_t rows, uint32_t cols,
+               uint8_t *tile);
 
 #endif

@@ -68,8 +68,8 @@ typedef struct {
 enum { TILE_ROWS_STEP = 4 }; /* dot_wide likes tiles of a multiple of it */
 
 typedef struct matmul_kernels {
-    /* Packs `rows` (1..TILE_ROWS) rows of x, `stride` floats apart, into a tile. cols is a multiple of 32. */
-    void (*quantize)(const float *x, size_t stride, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile);
+    /* Packs `rows` (1..TILE_ROWS) rows into a tile. cols is a multiple of 32. */
+    void (*quantize)(const float *const *x, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile);
     void (*unpack)(const weight *w, uint32_t index, const panel *to);
     /* Tile times unpacked panel. */
     void (*dot)(const weight *w, const panel *p, const uint8_t *tile, uint32_t rows, const panel_out *to);
@@ -87,7 +87,7 @@ typedef struct matmul_kernels {
 
 /* MXFP8 by dot products of bf16, for machines that have them. */
 typedef struct bf16_kernels {
-    void (*pack)(const float *x, size_t stride, uint32_t rows, uint32_t cols, uint8_t *tile);
+    void (*pack)(const float *const *x, uint32_t rows, uint32_t cols, uint8_t *tile);
     /* Any number of rows times a packed panel. */
     void (*dot)(const weight *w, uint32_t index, const tile_run *run, const panel_out *to);
 } bf16_kernels;

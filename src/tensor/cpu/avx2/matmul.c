@@ -62,12 +62,12 @@ KERNEL_INLINE void quantize_block(const float *x, uint32_t row, act_form form, u
     }
 }
 
-static void quantize(const float *x, size_t stride, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile)
+static void quantize(const float *const *x, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile)
 {
     size_t step = act_block_bytes(form);
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t b = 0; b < cols / BLOCK_COLS; b++)
-            quantize_block(x + r * stride + b * BLOCK_COLS, r, form, tile + b * step);
+    for (uint32_t b = 0; b < cols / BLOCK_COLS; b++)
+        for (uint32_t r = 0; r < rows; r++)
+            quantize_block(x[r] + b * BLOCK_COLS, r, form, tile + b * step);
 }
 
 /* --- panels --- */

@@ -114,17 +114,16 @@ KERNEL_INLINE void quantize_four(const float *x, uint32_t row, act_form form, ui
     }
 }
 
-static void quantize(const float *x, size_t stride, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile)
+static void quantize(const float *const *x, uint32_t rows, uint32_t cols, act_form form, uint8_t *tile)
 {
     size_t step = act_block_bytes(form);
-    uint32_t blocks = cols / BLOCK_COLS;
-    for (uint32_t r = 0; r < rows; r++, x += stride) {
-        uint32_t b = 0;
-        for (; b + 4 <= blocks; b += 4)
-            quantize_four(x + b * BLOCK_COLS, r, form, tile + b * step, step);
-        for (; b < blocks; b++)
-            quantize_block(x + b * BLOCK_COLS, r, form, tile + b * step);
-    }
+    uint32_t blocks = cols / BLOCK_COLS, b = 0;
+    for (; b + 4 <= blocks; b += 4) /* rows inside: their codes and scales share lines */
+        for (uint32_t r = 0; r < rows; r++)
+            quantize_four(x[r] + b * BLOCK_COLS, r, form, tile + b * step, step);
+    for (; b < blocks; b++)
+        for (uint32_t r = 0; r < rows; r++)
+            quantize_block(x[r] + b * BLOCK_COLS, r, form, tile + b * step);
 }
 
 /* --- unpacked panels --- */

@@ -9,12 +9,12 @@ enum {
     ROW_BYTES = 2 * BLOCK_COLS,
 };
 
-static void pack(const float *x, size_t stride, uint32_t rows, uint32_t cols, uint8_t *tile)
+static void pack(const float *const *x, uint32_t rows, uint32_t cols, uint8_t *tile)
 {
-    for (uint32_t r = 0; r < rows; r++, x += stride, tile += ROW_BYTES) {
+    for (uint32_t r = 0; r < rows; r++, tile += ROW_BYTES) {
         uint8_t *to = tile;
         for (uint32_t k = 0; k < cols; k += BLOCK_COLS, to += BF16_BLOCK_BYTES) {
-            __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + k + 16), _mm512_loadu_ps(x + k));
+            __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x[r] + k + 16), _mm512_loadu_ps(x[r] + k));
             memcpy(to, &both, sizeof(both));
         }
     }
