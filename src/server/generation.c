@@ -343,18 +343,21 @@ static void take_progress(generation *g, const engine_event *event)
 static void write_usage(buf *out, const exchange *x, const generation *only)
 {
     uint64_t prompt = 0, generated = 0, cached = 0;
+    bool known =
+        true; /* what was cached: the engine says it with the end, or before if the prompt took several steps */
     for (uint32_t i = 0; i < x->count; i++) {
         const generation *g = &x->generations[i];
         bool first = i % x->plan.choices == 0; /* the choices of a prompt share it */
         prompt += first ? g->prompt_tokens : 0;
         cached += first ? g->cached : 0;
+        known = known && (!first || g->done || g->cached);
         generated += !only || only == g ? g->tokens : 0;
     }
-    buf_printf(out,
-               "\"usage\":{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
-               "\"prompt_tokens_details\":{\"cached_tokens\":%llu}}",
-               (unsigned long long)prompt, (unsigned long long)generated, (unsigned long long)(prompt + generated),
-               (unsigned long long)cached);
+    buf_printf(out, "\"usage\":{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu",
+               (unsigned long long)prompt, (unsigned long long)generated, (unsigned long long)(prompt + generated));
+    if (known)
+        buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%llu}", (unsigned long long)cached);
+    buf_byte(out, '}');
 }
 
 static void write_rate(buf *out, const char *name, uint32_t count, uint64_t us)
