@@ -579,6 +579,9 @@ static void cancel_all(engine *e)
 void engine_read_cache(engine *e, cache_report *out)
 {
     cache_desk_read(&e->cache, out);
+    tiering *tiers = scheduler_tiering(e->scheduler); /* they work on while the engine sleeps */
+    if (tiers)
+        out->tier_count = tiering_read_counts(tiers, out->tiers, out->tier_names);
 }
 
 status engine_forget(engine *e, int tenant, error *err)

@@ -506,12 +506,7 @@ def test_sessions_are_listed_with_their_state(serve):
 def disk_server(kind, folder, *flags):
     needs_model(kind)
     runner = ["--runner", SIM] if kind == "sim" else ["--model", MODEL, "--ctx", "4096", "--kv-memory", "256M"]
-    try:
-        return Server(*runner, "--cache-disk", folder, *flags)
-    except AssertionError as problem:
-        if "has no disk tier" in str(problem) or "cannot be stored" in str(problem):
-            pytest.skip("no disk tier in this build")
-        raise
+    return Server(*runner, "--cache-disk", folder, *flags)
 
 
 @pytest.mark.parametrize("kind", ["sim", "model"])
