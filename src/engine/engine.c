@@ -81,6 +81,7 @@ status engine_create(engine **out, runner *runner, const engine_config *config, 
     e->counts.max_sequences = runner->info.max_sequences;
     e->counts.pages_total = e->counts.pages_free = runner->info.page_count;
     engine_publish(e, e->clock->now_us(e->clock));
+    cache_desk_publish(&e->cache, e->scheduler, e->clock->now_us(e->clock), true);
     *out = e;
     return OK;
 fail:

@@ -96,7 +96,7 @@ typedef struct { /* consecutive tokens of one sequence in a batch */
     uint32_t position, row_start, row_count;
 } batch_segment;
 
-enum { BATCH_COPIES_MAX = 4 };
+enum { BATCH_COPIES_MAX = 8 };
 
 struct batch {
     buffer *x;                 /* (row_capacity, hidden): the residual stream; lives across yields */

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t logprobs; /* 0: none; else 1 + number of top alternatives wanted (max LOGPROBS_MAX) */
 } sampling_params;
 
-enum { LOGPROBS_MAX = 21 };
+enum { LOGPROBS_MAX = 21, TURN_MARKS_MAX = 6 };
 
 typedef enum { CLASS_INTERACTIVE, CLASS_BATCH } request_class;
 
@@ -47,11 +47,14 @@ typedef struct {
     uint64_t gap_us;         /* bound between two tokens of an interactive stream; 0: its tenant's, else the server's */
     uint64_t first_token_us; /* bound on the time to first token; 0: its tenant's, else none */
     uint32_t shared_tokens;  /* leading tokens that other requests probably share (system prompt, tools); 0: unknown */
-    uint64_t cache_salt;     /* requests with other salts share no prefix; 0: none */
-    bool no_cache;           /* neither reads nor leaves anything in the prefix cache */
-    bool keep;               /* the client says that it will come back to this prefix (a conversation) */
-    bool want_progress;      /* PROGRESS events while prefilling */
-    void *context;           /* the submitter's; returned in events */
+    uint32_t
+        turn_marks[TURN_MARKS_MAX]; /* tokens before its last turns, rising: where an edited conversation may part */
+    uint32_t turn_mark_count;
+    uint64_t cache_salt; /* requests with other salts share no prefix; 0: none */
+    bool no_cache;       /* neither reads nor leaves anything in the prefix cache */
+    bool keep;           /* the client says that it will come back to this prefix (a conversation) */
+    bool want_progress;  /* PROGRESS events while prefilling */
+    void *context;       /* the submitter's; returned in events */
 } request;
 
 static inline void request_free(request *r) /* NULL is allowed */

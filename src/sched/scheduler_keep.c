@@ -1,6 +1,7 @@
 /* sched/scheduler_keep.c: what a sequence leaves in the prefix cache. Pages enter the tree as soon as they are full, so
  * that others share them while it still runs. Of the recurrent state there are checkpoints at page borders: shortly
- * before the end of the prompt (what follows in the next turn may be written otherwise), where the shared part ends,
+ * before the end of the prompt (what follows in the next turn may be written otherwise), where the shared part and the
+ * last turns end,
  * where the KV of others goes on and their state does not, on a coarse grid inside long prompts, and where the sequence
  * ends: for that one it saves its state after each chunk, and at each border that it decodes over, into pages of its
  * own. */
@@ -41,6 +42,8 @@ static wanted_captures captures_of(const scheduler *s, const sequence *seq)
         want(s, seq, &w, prompt - PROMPT_END_TOKENS);
     want(s, seq, &w, seq->request->shared_tokens);
     want(s, seq, &w, seq->cache.match.pages * s->page_tokens);
+    for (uint32_t i = seq->request->turn_mark_count; i > 0; i--)
+        want(s, seq, &w, seq->request->turn_marks[i - 1]);
     uint32_t end = seq->chunk.position + seq->chunk.token_count;
     for (uint32_t at = end - end % grid; at > seq->chunk.position; at -= grid)
         want(s, seq, &w, at);

@@ -19,7 +19,7 @@ typedef struct { /* the recurrent state as it is after tokens [0, position) of t
     const uint32_t *pages; /* runner_info.state_pages */
 } state_capture;
 
-enum { CAPTURES_MAX = 4 }; /* of one chunk */
+enum { CAPTURES_MAX = 8 }; /* of one chunk */
 
 typedef struct { /* a run of prompt tokens; the cursor inside it is the runner's */
     uint32_t seq;

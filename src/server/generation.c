@@ -53,6 +53,8 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
                    .keep = plan->keep,
                    .want_progress = true, /* for /debug/state too */
                    .context = g};
+    r->turn_mark_count = prompt_index == 0 ? plan->turn_mark_count : 0;
+    memcpy(r->turn_marks, plan->turn_marks, sizeof r->turn_marks);
     r->sampling.biases = biases;
     if (!plan->has_seed)
         r->sampling.seed = server_random(x->server);

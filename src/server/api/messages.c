@@ -212,6 +212,9 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
         x->plan.keep |= messages_continue(messages);
         x->plan.shared_tokens =
             shared_prefix_tokens(x->model->tokenizer, out, shared_prefix_bytes(messages, &rendered));
+        size_t turns[TURN_MARKS_MAX];
+        x->plan.turn_mark_count = turn_bytes(messages, &rendered, turns);
+        prefix_tokens(x->model->tokenizer, out, turns, x->plan.turn_mark_count, x->plan.turn_marks);
     }
     render_result_free(&rendered);
     json_decref(variables);

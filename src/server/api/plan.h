@@ -24,6 +24,7 @@ typedef struct {
     uint32_t stop_token_count;
     service_tier tier;
     uint32_t shared_tokens; /* of the first prompt; see sched/request.h */
+    uint32_t turn_marks[TURN_MARKS_MAX], turn_mark_count; /* the same */
     uint64_t cache_salt;
     bool no_cache, keep;
 } generation_plan;

@@ -69,20 +69,65 @@ size_t shared_prefix_bytes(json_t *messages, const render_result *rendered)
     return ending;
 }
 
-uint32_t shared_prefix_tokens(const tokenizer *t, const token_list *tokens, size_t bytes)
+/* Where `wanted` lies at the end of a range from *from on, which moves behind that range; false: nowhere. */
+static bool find_text(const render_result *rendered, span wanted, size_t *from, size_t *offset)
+{
+    for (size_t k = *from; k < rendered->range_count; k++) {
+        const render_range *range = &rendered->ranges[k];
+        span text = span_of(rendered->text.data + range->offset, range->size), core = trimmed(text);
+        if (range->trusted || core.size < wanted.size)
+            continue;
+        size_t before = core.size - wanted.size;
+        if (memcmp(core.data + before, wanted.data, wanted.size) != 0)
+            continue;
+        *offset = range->offset + (size_t)(core.data - text.data) + before;
+        *from = k + 1;
+        return true;
+    }
+    return false;
+}
+
+uint32_t turn_bytes(json_t *messages, const render_result *rendered, size_t out[TURN_MARKS_MAX])
+{
+    uint32_t count = 0;
+    size_t i, from = 0, offset;
+    json_t *message;
+    json_array_foreach(messages, i, message)
+    {
+        span wanted = text_of(message);
+        if (!wanted.size || !find_text(rendered, wanted, &from, &offset))
+            continue; /* of every message, so that what follows is looked for behind it */
+        if (!has_role(message, "user") && !has_role(message, "tool"))
+            continue;
+        if (count == TURN_MARKS_MAX)
+            memmove(out, out + 1, --count * sizeof *out);
+        out[count++] = offset;
+    }
+    return count;
+}
+
+void prefix_tokens(const tokenizer *t, const token_list *tokens, const size_t *bytes, uint32_t count, uint32_t *out)
 {
     detokenizer d = {.keep_specials = true};
     buf text = {0};
     size_t seen = 0;
-    uint32_t count = 0;
-    while (count < tokens->count && seen < bytes) {
-        detokenizer_push(&d, t, tokens->ids[count], &text);
+    uint32_t at = 0, next = 0;
+    for (; next < count && at < tokens->count; at++) {
+        detokenizer_push(&d, t, tokens->ids[at], &text);
         seen += text.size;
         text.size = 0;
-        if (seen + d.held_size > bytes)
-            break;
-        count++;
+        while (next < count && seen + d.held_size > bytes[next])
+            out[next++] = at;
     }
+    for (; next < count; next++)
+        out[next] = at;
     buf_free(&text);
+}
+
+uint32_t shared_prefix_tokens(const tokenizer *t, const token_list *tokens, size_t bytes)
+{
+    uint32_t count = 0;
+    if (bytes > 0)
+        prefix_tokens(t, tokens, &bytes, 1, &count);
     return count;
 }
