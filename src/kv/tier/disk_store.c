@@ -170,9 +170,10 @@ static uint32_t read_ages(disk_tier *t, const disk_segment *s, uint64_t *out)
     return count;
 }
 
-/* Of all records as many as a segment holds are old. The segment with the most room to gain goes: old ones and slots
- * that hold nothing; of equals the first. `cut`: what was used after it is not old. */
-static disk_segment *choose_victim(disk_tier *t, uint64_t *cut)
+/* Of all records as many as two segments hold are old. The segment with the most room to gain goes: old ones and slots
+ * that hold nothing, less what is young and would not find a place; of equals the first. `cut`: what was used after it
+ * is not old. */
+static disk_segment *choose_victim(disk_tier *t, uint32_t keep_max, uint64_t *cut)
 {
     uint32_t room = 1, count = 0;
     for (uint32_t i = 0; i < t->segment_count; i++)
@@ -184,15 +185,16 @@ static disk_segment *choose_victim(disk_tier *t, uint64_t *cut)
     for (uint32_t i = 0; i < t->segment_count; i++)
         count += t->segments[i] == t->active ? 0 : read_ages(t, t->segments[i], ages + count);
     qsort(ages, count, sizeof *ages, by_age);
-    *cut = count ? ages[count < t->slots ? count - 1 : t->slots - 1] : 0;
-    uint32_t most = 0;
+    *cut = count ? ages[count < 2 * t->slots ? count - 1 : 2 * t->slots - 1] : 0;
+    int64_t most = 0;
     for (uint32_t i = 0; i < t->segment_count; i++) {
         disk_segment *s = t->segments[i];
         if (s == t->active)
             continue;
-        uint32_t live = read_ages(t, s, ages), gain = s->used - live;
+        uint32_t live = read_ages(t, s, ages), young = 0;
         for (uint32_t k = 0; k < live; k++)
-            gain += ages[k] <= *cut;
+            young += ages[k] > *cut;
+        int64_t gain = (int64_t)s->used - young - (young > keep_max ? (int64_t)t->slots * (young - keep_max) : 0);
         if (!best || gain > most) {
             best = s;
             most = gain;
@@ -266,7 +268,7 @@ static void move_survivors(disk_tier *t, disk_segment *s, const survivor *list, 
 static bool evict(disk_tier *t, uint32_t keep_max)
 {
     uint64_t cut;
-    disk_segment *s = choose_victim(t, &cut);
+    disk_segment *s = choose_victim(t, keep_max, &cut);
     if (!s)
         return false;
     survivor *list = malloc((s->used + 1) * sizeof *list);
@@ -286,9 +288,11 @@ static bool evict(disk_tier *t, uint32_t keep_max)
 
 bool disk_store_shrink(disk_tier *t)
 {
-    while (!segments_fit(t, t->active ? 2 : 1))
-        if (!evict(t, 0))
+    while (!segments_fit(t, t->active ? 2 : 1)) {
+        uint32_t left = t->active && t->active->used < t->slots ? t->slots - t->active->used : 0;
+        if (!evict(t, left < t->slots / 2 ? left : t->slots / 2))
             return false;
+    }
     return true;
 }
 
@@ -304,12 +308,7 @@ bool disk_store_room(disk_tier *t)
     /* One fits, unless the last eviction failed: then something goes without a place to copy what is young. */
     if (!disk_store_shrink(t) || !begin_segment(t))
         return false;
-    for (uint32_t keep_max = t->slots / 2; !segments_fit(t, 2);) {
-        uint32_t used = t->active->used;
-        if (!evict(t, keep_max))
-            break;
-        keep_max -= t->active->used - used;
-    }
+    disk_store_shrink(t); /* so that one more fits the next time; if not, there is still this one */
     return true;
 }
 
