@@ -21,6 +21,12 @@ const char *cache_main_cause(const cache_lookup *lookup)
     return lookup->misses[best] ? cache_miss_words[best] : NULL;
 }
 
+uint32_t cache_differs_at(const cache_lookup *lookup)
+{
+    uint32_t hit = cache_hit_tokens(lookup);
+    return lookup->differs_at > hit ? lookup->differs_at : hit;
+}
+
 /* The choices of a prompt share it: the first one counts, as in `usage`. */
 static cache_lookup sum_of(const exchange *x)
 {
@@ -32,7 +38,7 @@ static cache_lookup sum_of(const exchange *x)
             sum.hits[k] += one->hits[k];
         for (int k = 0; k < MISS_CAUSES; k++)
             sum.misses[k] += one->misses[k];
-        sum.differs_at = one->differs_at;
+        sum.differs_at = one->differs_at; /* of use where there is one prompt */
     }
     return sum;
 }
@@ -47,8 +53,8 @@ void cache_usage_header(const exchange *x, buf *out)
     for (uint32_t i = 0; i < CACHE_PLACES; i++)
         if (sum.hits[i])
             buf_printf(out, "; %s=%u", server_cache_place(x->server, i), sum.hits[i]);
-    if (x->plan.prompt_count == 1 && sum.differs_at < sum.looked_up) /* a position within one prompt */
-        buf_printf(out, "; differs_at=%u", sum.differs_at);
+    if (x->plan.prompt_count == 1 && cache_differs_at(&sum) < sum.looked_up)
+        buf_printf(out, "; differs_at=%u", cache_differs_at(&sum));
     if (cause)
         buf_printf(out, "; cause=%s", cause);
     buf_text(out, "\r\n");
@@ -74,8 +80,8 @@ void cache_usage_field(const exchange *x, const generation *g, buf *out)
             comma = ",";
         }
     buf_text(out, "},\"differs_at\":");
-    if (l->differs_at < l->looked_up)
-        buf_printf(out, "%u}", l->differs_at);
+    if (cache_differs_at(l) < l->looked_up)
+        buf_printf(out, "%u}", cache_differs_at(l));
     else
         buf_text(out, "null}");
 }

@@ -13,6 +13,9 @@ uint32_t cache_hit_tokens(const cache_lookup *lookup);
  * other. NULL: nothing was missed. */
 const char *cache_main_cause(const cache_lookup *lookup);
 
+/* The first token that no entry has. Of what only a tier had it is known to the page. looked_up: none differs. */
+uint32_t cache_differs_at(const cache_lookup *lookup);
+
 /* "x-headway-cache: hit=1984/2063; ram=1984; differs_at=2011; cause=new" of all prompts of x together; nothing when the
  * cache was not asked. */
 void cache_usage_header(const exchange *x, buf *out);

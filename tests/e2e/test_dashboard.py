@@ -277,6 +277,42 @@ def test_it_says_when_the_server_is_gone(browser, serve):
     browser.problems.clear()
 
 
+def test_the_cache_shows_sessions_and_what_was_found(browser, serve):
+    server = serve("--runner", "sim:reply_tokens=30,decode_base_us=200")
+    browser.problems.clear()
+    browser.resize(1360, 1000)
+    browser.open(server.url + "/")
+    browser.wait_for("document.getElementById('cache-note').textContent === 'no session is live'")
+    assert "No prompt has come back" in text(browser, "#cache-curves")
+    messages = [{"role": "user", "content": "a first message that is longer than a page of the simulated runner " * 3}]
+    for turn in range(3):
+        answer = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 30}).json()
+        messages += [{"role": "assistant", "content": answer["choices"][0]["message"]["content"]},
+                     {"role": "user", "content": f"and turn {turn}"}]
+    browser.wait_for("/^1 live, 1 fit, .* for all$/.test(document.getElementById('cache-note').textContent)")
+    row = "document.querySelector('#cache-lines tbody tr').textContent"
+    browser.wait_for(f"{row}.includes('warm') && {row}.includes('default')")
+    assert browser.eval("document.querySelectorAll('#cache-curves svg').length") == 2
+    found = text(browser, "#cache-facts")
+    assert "Found" in found and "%" in found
+    browser.eval("document.querySelector('#cache-misses').closest('details').open = true")
+    browser.wait_for("document.querySelectorAll('#cache-misses tbody tr').length === 6")
+    assert ("image", "Found, of prompt tokens") in [(role, name.split(":")[0]) for role, name in browser.accessible()
+                                                    if role == "image"]
+    assert contrast(browser, "#cache-facts dt") >= 4.5
+    browser.resize(360, 900)
+    browser.eval("new Promise(done => setTimeout(done, 300))")
+    assert browser.eval("document.documentElement.scrollWidth") <= 360
+    browser.open("about:blank")  # before the server goes
+
+
+def test_no_cache_is_said(browser, serve):
+    server = serve("--runner", "sim", "--cache-ram", "0")
+    browser.open(server.url + "/")
+    browser.wait_for("!document.getElementById('cache-off').hidden && document.getElementById('cache-body').hidden")
+    browser.open("about:blank")
+
+
 def test_screenshots(page, tmp_path):
     """For people: HEADWAY_SCREENSHOTS=FOLDER keeps them."""
     import os

@@ -61,7 +61,7 @@ const ago = (us) => (us < 60e6 ? `${Math.round(us / 1e6)} s` : us < 3600e6 ? `${
   : `${(us / 3600e6).toFixed(1)} h`);
 
 function showLines(cache) {
-  const lines = cache.lines.slice(0, LINES_MAX);
+  const lines = [...cache.lines].sort((a, b) => (b.uses > 0) - (a.uses > 0) || a.age_us - b.age_us).slice(0, LINES_MAX);
   const rows = lines.map((l) => make("tr", {},
     make("th", { scope: "row" }, make("i", { className: `key ${l.state}` }), l.state),
     make("td", { text: l.tenant + (l.class === "batch" ? " · batch" : "") }),

@@ -139,7 +139,7 @@ void debug_state(exchange *x)
     write_model(out, e);
     write_device(out, x, &now);
     write_tenants(out, x);
-    debug_write_cache(out, x, now.now_us);
+    debug_write_cache(out, x, now_us); /* a sleeping engine's snapshot is old, its clock is ours */
     write_streams(out, x, now_us);
     buf_byte(out, '}');
     buf_text(&x->answer.headers, "Cache-Control: no-store\r\n");

@@ -186,6 +186,10 @@ static void the_main_cause_is_what_missed_most(void **state)
     l.misses[MISS_NEW] = 5;
     assert_string_equal(cache_main_cause(&l), "new");
     assert_int_equal(cache_hit_tokens(&l), 60);
+    l.differs_at = 7; /* the tree's word; a tier had more */
+    assert_int_equal(cache_differs_at(&l), 60);
+    l.differs_at = 63;
+    assert_int_equal(cache_differs_at(&l), 63);
     assert_null(cache_main_cause(&(cache_lookup){.looked_up = 5, .hits = {5}}));
 }
 
