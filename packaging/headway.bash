@@ -21,7 +21,8 @@ _headway()
             --type) words='f32 f16 bf16 q8_0 q4_0 mxfp8 mxfp4 affine4' ;;
             --tokenizer | --out | --model | --template | --chat-template | --config | --curves | --cache-disk) ;;
             --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --cache-ram | --cache-sessions | \
-                --cache-session-tokens | --cache-disk-size | --cache-redis | --cache-ttl | --reuse | --api-key | --chat-share | --chunk | \
+                --cache-session-tokens | --cache-disk-size | --cache-redis | --cache-ttl | --reuse | --api-key | \
+                --forward-batch | --forward-batch-key | --chat-share | --chunk | \
                 --window-ms | --document-tokens) return ;;
             *) words=$(headway $command --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
         esac

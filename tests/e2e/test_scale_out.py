@@ -163,7 +163,8 @@ def router():
         port, metrics = free_port(), free_port() + 1
         running.append(subprocess.Popen(
             [pathlib.Path(python).parent / "vllm-router", "--port", str(port), "--prometheus-port", str(metrics),
-             "--policy", "cache_aware", "--worker-urls", *[w.url for w in workers]],
+             "--policy", "cache_aware", "--health-check-interval-secs", "1", "--health-failure-threshold", "1",
+             "--cb-failure-threshold", "1", "--worker-urls", *[w.url for w in workers]],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S, trust_env=False)
         deadline = time.monotonic() + PATIENCE_S
@@ -186,7 +187,12 @@ def router():
 
 
 def ask(client, messages):
-    answer = client.post("/v1/chat/completions", json={"model": "any", "messages": messages, "max_tokens": 8})
+    deadline = time.monotonic() + PATIENCE_S
+    while True:  # the router answers 500 until it has seen that a server is gone; clients try again
+        answer = client.post("/v1/chat/completions", json={"model": "any", "messages": messages, "max_tokens": 8})
+        if answer.status_code < 500 or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
     assert answer.status_code == 200, answer.text
     body = answer.json()
     messages.append({"role": "assistant", "content": body["choices"][0]["message"]["content"]})
