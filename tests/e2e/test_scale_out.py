@@ -88,7 +88,8 @@ def turn(server, text, **fields):
     assert answer.status_code == 200, answer.text
     body = answer.json()
     cached = body["usage"]["prompt_tokens_details"]["cached_tokens"]
-    return body["choices"][0]["message"]["content"], cached, body["headway_cache"]["hits"], body["usage"]["prompt_tokens"]
+    said, size = body["choices"][0]["message"]["content"], body["usage"]["prompt_tokens"]
+    return said, cached, body["headway_cache"]["hits"], size
 
 
 def test_a_session_continues_warm_on_the_other_server(redis, pair):
