@@ -1,6 +1,7 @@
 /* How fast is attention? SmolLM2's shape (9 heads on 3 KV heads of 64 channels, 30 layers): a whole prompt at once, the
  * last chunk of a long prompt, and one decode step at depth 4096, for 1 and 2 threads. Other shapes: arguments
- * HEADS KV_HEADS HEAD_DIM LAYERS. HEADWAY_CPU picks the kernels. Prints the best of several runs. */
+ * HEADS KV_HEADS HEAD_DIM LAYERS. HEADWAY_CPU picks the kernels, ATTEND_KV the type (f16, bf16, q8, q4). Prints the
+ * best of several runs. */
 #include "base/clock.h"
 #include "unit/tensor/attend_fixture.h"
 
@@ -90,7 +91,7 @@ static void decode(bench *b)
         pool_step_end(b->f.cpu.pool);
         best = us < best ? us : best;
     }
-    double bytes = (double)b->f.s.layers * b->f.s.kv_heads * (DEPTH + 1) * b->f.s.dim * 4;
+    double bytes = (double)cpu_kv_page_bytes(&b->f.cache->config) * (DEPTH + 1) / KV_PAGE_TOKENS;
     printf("  decode at depth %d: %.2f ms a token, %.1f MB of KV, %.1f GB/s; %.2f CPU ms\n", DEPTH, best / 1e3,
            bytes / 1e6, bytes / best / 1e3, cpu_best / 1e3);
 }
@@ -105,12 +106,16 @@ int main(int argc, char **argv)
                     (uint32_t)strtoul(argv[4], NULL, 10),
                     0,
                     0};
+    static const char *const types[] = {"f16", "bf16", "q8", "q4"};
+    kv_type type = KV_F16;
+    for (uint32_t i = 0; i < KV_TYPES; i++)
+        type = getenv("ATTEND_KV") && strcmp(getenv("ATTEND_KV"), types[i]) == 0 ? (kv_type)i : type;
     for (uint32_t threads = 1; threads <= 2; threads++) {
         bench b;
-        if (!fixture_open(&b.f, getenv("HEADWAY_CPU"), threads, s, PAGES))
+        if (!fixture_open(&b.f, getenv("HEADWAY_CPU"), threads, s, type, PAGES))
             return 1;
-        printf("%s, %u thread%s, %u heads on %u of %u channels, %u layers\n", b.f.cpu.kernels.name, threads,
-               threads > 1 ? "s" : "", s.heads, s.kv_heads, s.dim, s.layers);
+        printf("%s, KV %s, %u thread%s, %u heads on %u of %u channels, %u layers\n", b.f.cpu.kernels.name, types[type],
+               threads, threads > 1 ? "s" : "", s.heads, s.kv_heads, s.dim, s.layers);
         fill(&b);
         prefill(&b, 0, 512);
         prefill(&b, DEPTH - 512, 512);

@@ -5,6 +5,7 @@
 #ifndef HEADWAY_TENSOR_CPU_ATTEND_BODY_H
 #define HEADWAY_TENSOR_CPU_ATTEND_BODY_H
 
+#include "tensor/cpu/codes.h"
 #include "tensor/cpu/ops_body.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -21,6 +22,7 @@ typedef struct {
     float *v;      /* [ATTEND_TILE][head_dim] */
     float *weight; /* [UNIT_ROWS][ATTEND_TILE]: scores, then weights */
     float *sum;    /* [ATTEND_ROWS][VEC_WIDTH] l per lane */
+    float *q;      /* [ATTEND_ROWS][head_dim], turned */
 } room;
 
 INLINE room room_of(const attend_work *w)
@@ -30,24 +32,32 @@ INLINE room room_of(const attend_work *w)
     m.v = m.k + ATTEND_TILE * w->head_dim;
     m.weight = m.v + ATTEND_TILE * w->head_dim;
     m.sum = m.weight + UNIT_ROWS * ATTEND_TILE;
+    m.q = m.sum + ATTEND_ROWS * VEC_WIDTH;
     return m;
 }
 
 size_t ATTEND(attend_scratch_bytes)(uint32_t head_dim)
 {
-    return sizeof(float) * (2 * ATTEND_TILE * head_dim + UNIT_ROWS * ATTEND_TILE + ATTEND_ROWS * VEC_WIDTH);
+    return sizeof(float) *
+           (2 * ATTEND_TILE * head_dim + UNIT_ROWS * ATTEND_TILE + ATTEND_ROWS * (VEC_WIDTH + head_dim));
 }
 
 void ATTEND(attend_load)(attend_work *w)
 {
-    (void)w;
+    if (!kv_coded(w->type))
+        return;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        float *turned = room_of(w).q + (size_t)r * w->head_dim;
+        kv_turn(turned, w->q[r], w->head_dim);
+        w->q[r] = turned;
+    }
 }
 
-void ATTEND(kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+static void write_f16(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
 {
     uint16_t *k_out = (uint16_t *)block + slot / KV_GROUP * KV_GROUP * head_dim + slot % KV_GROUP;
-    uint16_t *v_out = (uint16_t *)(block + kv_block_v(head_dim)) + (size_t)slot * head_dim;
-    vec most = vec_all(65504.0f), least = vec_all(-65504.0f);
+    uint16_t *v_out = (uint16_t *)(block + kv_block_v(KV_F16, head_dim)) + (size_t)slot * head_dim;
+    vec most = vec_all(KV_HALF_MOST), least = vec_all(-KV_HALF_MOST);
     uint16_t row[ATTEND_DIM_MAX];
     for (uint32_t c = 0; c < head_dim; c += VEC_WIDTH) {
         vec_halve(row + c, vec_max(vec_min(vec_load(k + c), most), least)); /* NaN becomes `most` */
@@ -57,26 +67,92 @@ void ATTEND(kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const fl
         k_out[c * KV_GROUP] = row[c];
 }
 
+void ATTEND(kv_write)(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    if (type == KV_F16)
+        write_f16(block, slot, head_dim, k, v);
+    else if (type == KV_BF16)
+        kv_write_bf16(block, slot, head_dim, k, v);
+    else
+        kv_write_codes(block, type, slot, head_dim, k, v);
+}
+
+/* Sixteen tokens of a block, from `slot` on, into columns `start` of k and rows `start` of v. */
+static void widen_halves(const attend_work *w, room m, const uint8_t *block, uint32_t slot, uint32_t start)
+{
+    uint32_t dim = w->head_dim;
+    const uint16_t *k = (const uint16_t *)block + slot * dim;
+    const uint16_t *v = (const uint16_t *)(block + kv_block_v(w->type, dim)) + slot * dim;
+    float *k_out = m.k + start, *v_out = m.v + start * dim;
+    if (w->type == KV_F16) {
+        for (uint32_t c = 0; c < dim; c++)
+            for (uint32_t j = 0; j < KV_GROUP; j += VEC_WIDTH)
+                vec_store(k_out + c * ATTEND_TILE + j, vec_widen(k + c * KV_GROUP + j));
+        for (uint32_t i = 0; i < KV_GROUP * dim; i += VEC_WIDTH)
+            vec_store(v_out + i, vec_widen(v + i));
+        return;
+    }
+    for (uint32_t c = 0; c < dim; c++)
+        for (uint32_t j = 0; j < KV_GROUP; j++)
+            k_out[c * ATTEND_TILE + j] = wide_half(k[c * KV_GROUP + j]);
+    for (uint32_t i = 0; i < KV_GROUP * dim; i++)
+        v_out[i] = wide_half(v[i]);
+}
+
+INLINE float widen_code(kv_type type, uint32_t byte, uint32_t high, float scale)
+{
+    uint32_t code = type == KV_Q8 ? byte : high ? byte >> 4 : byte & 15;
+    return (float)(2 * (int32_t)code - kv_zero(type)) * scale;
+}
+
+/* The same of codes, for the channels [at, end) of one chunk. */
+INLINE void widen_chunk(kv_type type, const attend_work *w, room m, const uint8_t *block, uint32_t slot, uint32_t start,
+                        uint32_t at, uint32_t end)
+{
+    uint32_t dim = w->head_dim, scales = at / KV_SCALE_CHANNELS * KV_PAGE_TOKENS + slot;
+    float k_scale[KV_GROUP], k_middle[KV_GROUP] = {0};
+    for (uint32_t j = 0; j < KV_GROUP; j++)
+        k_scale[j] = wide_half(kv_k_scales(block, type, dim)[scales + j]);
+    for (uint32_t j = 0; type == KV_Q4 && j < KV_GROUP; j++)
+        k_middle[j] = wide_half(kv_k_middles(block, dim)[scales + j]);
+    for (uint32_t c = at; c < end; c++) {
+        const uint8_t *k = block + kv_k_code(type, dim, slot, c);
+        for (uint32_t j = 0; j < KV_GROUP; j++)
+            m.k[c * ATTEND_TILE + start + j] = widen_code(type, k[4 * j], c / 4 % 2, k_scale[j]) + k_middle[j];
+    }
+    for (uint32_t j = 0; j < KV_GROUP; j++) {
+        const uint8_t *v = block + kv_block_v(type, dim) + kv_v_code(type, dim, slot + j, 0);
+        float scale = wide_half(kv_v_scales(block, type, dim)[scales + j]), *out = m.v + (start + j) * dim;
+        for (uint32_t c = at; c < end; c++)
+            out[c] = widen_code(type, v[4 * (type == KV_Q4 ? c / 32 * 16 + c % 16 : c)], c / 16 % 2, scale);
+    }
+}
+
+INLINE void widen_codes(kv_type type, const attend_work *w, room m, const uint8_t *block, uint32_t slot, uint32_t start)
+{
+    for (uint32_t at = 0, dim = w->head_dim; at < dim; at += KV_SCALE_CHANNELS)
+        widen_chunk(type, w, m, block, slot, start, at, dim - at < KV_SCALE_CHANNELS ? dim : at + KV_SCALE_CHANNELS);
+}
+
 /* Pages that begin at `seen` or later may not exist: zeros. */
 static void widen_tile(const attend_work *w, room m, uint32_t base, uint32_t seen)
 {
     uint32_t dim = w->head_dim;
     for (uint32_t start = 0; start < ATTEND_TILE; start += KV_GROUP) {
-        float *v_out = m.v + start * dim;
+        uint32_t slot = start % KV_PAGE_TOKENS;
         if (base + start >= seen) {
             for (uint32_t c = 0; c < dim; c++)
                 memset(m.k + c * ATTEND_TILE + start, 0, KV_GROUP * sizeof(float));
-            memset(v_out, 0, KV_GROUP * dim * sizeof(float));
+            memset(m.v + start * dim, 0, KV_GROUP * dim * sizeof(float));
             continue;
         }
         const uint8_t *block = w->blocks + (size_t)w->pages[(base + start) / KV_PAGE_TOKENS] * w->page_bytes;
-        const uint16_t *k = (const uint16_t *)block + start % KV_PAGE_TOKENS * dim;
-        const uint16_t *v = (const uint16_t *)(block + kv_block_v(dim)) + start % KV_PAGE_TOKENS * dim;
-        for (uint32_t c = 0; c < dim; c++)
-            for (uint32_t j = 0; j < KV_GROUP; j += VEC_WIDTH)
-                vec_store(m.k + c * ATTEND_TILE + start + j, vec_widen(k + c * KV_GROUP + j));
-        for (uint32_t i = 0; i < KV_GROUP * dim; i += VEC_WIDTH)
-            vec_store(v_out + i, vec_widen(v + i));
+        if (w->type == KV_Q8)
+            widen_codes(KV_Q8, w, m, block, slot, start);
+        else if (w->type == KV_Q4)
+            widen_codes(KV_Q4, w, m, block, slot, start);
+        else
+            widen_halves(w, m, block, slot, start);
     }
 }
 

@@ -89,6 +89,7 @@ static attend_work *load_work(const wave *w, const plan *p, uint32_t kv_head, ui
     work->blocks = kv_cache_blocks(a->cache, a->layer, kv_head);
     work->page_bytes = a->cache->page_bytes;
     work->pages = p->segment->pages;
+    work->type = a->cache->config.type;
     work->head_dim = dim;
     work->rows = count;
     work->window = a->window;

@@ -14,7 +14,7 @@ enum {
 
 size_t cpu_kv_page_bytes(const kv_cache_config *config)
 {
-    return (size_t)config->layers * config->kv_heads * kv_block_bytes(config->head_dim);
+    return (size_t)config->layers * config->kv_heads * kv_block_bytes(config->type, config->head_dim);
 }
 
 static status check_config(const kv_cache_config *config, error *err)
@@ -22,6 +22,8 @@ static status check_config(const kv_cache_config *config, error *err)
     if (config->head_dim == 0 || config->head_dim % ATTEND_DIM_STEP || config->head_dim > ATTEND_DIM_MAX)
         return error_set(err, ERR_UNSUPPORTED, "KV cache: head dimension %u, want a multiple of %d up to %d",
                          config->head_dim, ATTEND_DIM_STEP, ATTEND_DIM_MAX);
+    if ((uint32_t)config->type >= KV_TYPES)
+        return error_set(err, ERR_INVALID, "KV cache: type %u", (uint32_t)config->type);
     if (config->layers == 0 || config->layers > 65535 || config->kv_heads == 0 || config->kv_heads > 65535)
         return error_set(err, ERR_INVALID, "KV cache: %u layers and %u KV heads, want 1 to 65535 of each",
                          config->layers, config->kv_heads);
@@ -42,7 +44,7 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
     cache->config = *config;
     const float_kernels *kernels = cpu_backend_of(self)->kernels.floats;
     cache->kernels = config->exact && kernels->exact ? kernels->exact : kernels;
-    cache->block_bytes = kv_block_bytes(config->head_dim);
+    cache->block_bytes = kv_block_bytes(config->type, config->head_dim);
     cache->page_bytes = cpu_kv_page_bytes(config);
     cache->bytes = cache->page_bytes * config->page_count;
     cache->memory = cpu_os_alloc(cache->bytes);
@@ -78,30 +80,32 @@ typedef struct {
 } write_job;
 
 /* The lines of a block that one token's K and V go to: written one by one they would be waited for one by one. */
-static void prefetch_token(const uint8_t *block, uint32_t slot, uint32_t dim)
+static void prefetch_token(const uint8_t *block, kv_type type, uint32_t slot, uint32_t dim)
 {
-    const uint8_t *k = block + (size_t)slot / KV_GROUP * KV_GROUP * dim * 2;
-    const uint8_t *v = block + kv_block_v(dim) + (size_t)slot * dim * 2;
-    for (size_t at = 0; at < (size_t)KV_GROUP * dim * 2; at += 64)
+    size_t k_bytes = kv_block_v(type, dim) * KV_GROUP / KV_PAGE_TOKENS, v_width = kv_v_width(type, dim);
+    uint32_t first = kv_coded(type) ? slot / 4 * 4 : slot, tokens = kv_coded(type) ? 4 : 1;
+    const uint8_t *k = block + slot / KV_GROUP * k_bytes, *v = block + kv_block_v(type, dim) + first * v_width;
+    for (size_t at = 0; at < k_bytes; at += 64)
         __builtin_prefetch(k + at, 1);
-    for (size_t at = 0; at < (size_t)dim * 2; at += 64)
+    for (size_t at = 0; at < tokens * v_width; at += 64)
         __builtin_prefetch(v + at, 1);
 }
 
 static void write_row(const write_job *job, const kv_segment *s, uint32_t i)
 {
     const kv_cache *cache = job->a->cache;
+    kv_type type = cache->config.type;
     uint32_t dim = cache->config.head_dim, heads = cache->config.kv_heads, position = s->position + i;
     uint32_t slot = position % KV_PAGE_TOKENS;
     size_t page = (size_t)s->pages[position / KV_PAGE_TOKENS] * cache->page_bytes;
     const float *k = view_row(job->a->k, s->row_start + i), *v = view_row(job->a->v, s->row_start + i);
     uint8_t *block = kv_cache_blocks(cache, job->a->layer, 0) + page;
     if (i == 0) /* later rows mostly find the lines of the row before */
-        prefetch_token(block, slot, dim);
+        prefetch_token(block, type, slot, dim);
     for (uint32_t h = 0; h < heads; h++, block += cache->block_bytes) {
         if (i == 0 && h + 1 < heads)
-            prefetch_token(block + cache->block_bytes, slot, dim);
-        job->kernels->kv_write(block, slot, dim, k + (size_t)h * dim, v + (size_t)h * dim);
+            prefetch_token(block + cache->block_bytes, type, slot, dim);
+        job->kernels->kv_write(block, type, slot, dim, k + (size_t)h * dim, v + (size_t)h * dim);
     }
 }
 

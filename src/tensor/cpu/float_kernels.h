@@ -5,32 +5,15 @@
 #ifndef HEADWAY_TENSOR_CPU_FLOAT_KERNELS_H
 #define HEADWAY_TENSOR_CPU_FLOAT_KERNELS_H
 
-#include "tensor/backend.h"
+#include "tensor/cpu/kv_block.h"
 
 enum {
     ATTEND_TILE = 64,     /* keys that are scored together: positions [64t, 64t + 64) */
     ATTEND_ROWS = 192,    /* most query rows of one attend_work */
     ATTEND_DIM_MAX = 512, /* largest head_dim; a multiple of ATTEND_DIM_STEP */
     ATTEND_DIM_STEP = 16,
-    KV_GROUP = 16, /* tokens whose K channels lie side by side */
 };
 #define ATTEND_MASKED (-1e30f) /* log2 weight of a key that a row does not see; also the maximum of no keys at all */
-
-/* One KV block: a page's tokens of one layer and one KV head. K is [2][head_dim][KV_GROUP] f16 (lanes are keys), V is
- * [KV_PAGE_TOKENS][head_dim] f16 (lanes are channels), then one exponent per token: |x| < 2^(e + 12) for all its
- * channels, for kernels that attend in 16-bit fixed point. Kernels in f32 leave the exponents alone. */
-static inline size_t kv_block_v(uint32_t head_dim)
-{
-    return (size_t)KV_PAGE_TOKENS * head_dim * 2;
-}
-static inline size_t kv_block_exponents(uint32_t head_dim)
-{
-    return (size_t)KV_PAGE_TOKENS * head_dim * 4; /* K's 32, then V's 32 */
-}
-static inline size_t kv_block_bytes(uint32_t head_dim)
-{
-    return kv_block_exponents(head_dim) + 2 * KV_PAGE_TOKENS;
-}
 
 /* Softmax in progress: the weight of key j is 2^(score_j - m[r]); l is the sum of weights, acc that of weighted values.
  */
@@ -43,13 +26,14 @@ typedef struct {
     const uint8_t *blocks; /* the layer's and head's block in page 0 */
     size_t page_bytes;     /* to the same block of the next page */
     const uint32_t *pages; /* of the sequence */
+    kv_type type;
     uint32_t head_dim, rows;
     uint32_t window; /* 0: all */
     float scale, softcap;
     /* Blocks that this thread will probably read next, or NULL: worth asking the memory for where no page of this
      * sequence follows. */
     const uint8_t *ahead[ATTEND_TILE / KV_PAGE_TOKENS];
-    const float *q[ATTEND_ROWS];
+    const float *q[ATTEND_ROWS]; /* attend_load may put others in their place */
     uint32_t position[ATTEND_ROWS];
     attend_state part; /* what attend_split writes */
     void *scratch;     /* attend_scratch_bytes, 64-byte aligned */
@@ -94,9 +78,9 @@ typedef struct float_kernels {
     void (*sigmoid_mul)(float *x, const float *gate, uint32_t n);            /* x *= 1 / (1 + e^-gate) */
     void (*conv)(const conv_args *a);
     void (*delta)(const delta_block *a);
-    /* One token's K and V into `slot` of a block; values outside f16's range are clamped, so that no stored value is
-     * inf. */
-    void (*kv_write)(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);
+    /* One token's K and V into `slot` of a block; values outside the type's range are clamped, so that no stored value
+     * is inf. */
+    void (*kv_write)(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k, const float *v);
     void (*attend_load)(attend_work *w); /* q into the kernel's own form, once */
     /* part = attention over positions [512 split, 512 split + 512), of `count` heads with the same rows: a page's heads
      * lie side by side, so they are read together. */
@@ -112,7 +96,8 @@ extern const float_kernels float_kernels_generic, float_kernels_avx2, float_kern
 
 /* The halves of each table, one file each: FLOAT_TABLE(isa) in the isa's ops.c joins them. */
 #define FLOAT_KERNELS_DECLARE_ATTEND(isa)                                                                              \
-    void kv_write_##isa(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v);             \
+    void kv_write_##isa(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k,                \
+                        const float *v);                                                                               \
     void attend_load_##isa(attend_work *w);                                                                            \
     void attend_split_##isa(attend_work *const *works, uint32_t count, uint32_t split);                                \
     void attend_merge_##isa(attend_state into, uint32_t into_row, attend_state from, uint32_t from_row, uint32_t dim); \

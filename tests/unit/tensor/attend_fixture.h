@@ -21,6 +21,7 @@ typedef struct {
     cpu_backend cpu;
     kv_cache *cache;
     shape s;
+    kv_type type;
     uint64_t state;
 } fixture;
 
@@ -42,17 +43,18 @@ static inline float random_normal(uint64_t *state)
     return sum * 1.414f;
 }
 
-static inline bool fixture_open(fixture *f, const char *kernels, uint32_t threads, shape s, uint32_t page_count)
+static inline bool fixture_open(fixture *f, const char *kernels, uint32_t threads, shape s, kv_type type,
+                                uint32_t page_count)
 {
     error err = {0};
-    *f = (fixture){.s = s, .state = 1};
+    *f = (fixture){.s = s, .type = type, .state = 1};
     if (cpu_kernels_choose(kernels, &f->cpu.kernels, &err))
         return false;
     if (pool_open(&f->cpu.pool, threads, &err) || cpu_ops_open(&f->cpu, &err)) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
-    kv_cache_config config = {s.layers, s.kv_heads, s.dim, page_count, false, KV_F16};
+    kv_cache_config config = {s.layers, s.kv_heads, s.dim, page_count, false, type};
     if (cpu_kv_create(&f->cpu.base, &config, &f->cache, &err)) {
         fprintf(stderr, "%s\n", err.text);
         abort();

@@ -6,29 +6,19 @@
  * For key j with value scale 2^v_j: u_j = score_j + v_j, P_j = 2^(u_j - top) in [0, 1], top = max u rounded up, so a
  * large value's weight is the precise one. acc += 2^top * sum P_j V_j, l += 2^top * sum P_j 2^-v_j. A row that sees no
  * key of a tile keeps its bits. */
-#include "tensor/cpu/avx512/vec.h"
-#include "tensor/cpu/float_kernels.h"
+#include "tensor/cpu/avx512/attend_codes.h"
+#include "tensor/cpu/avx512/attend_parts.h"
+#include "tensor/cpu/codes.h"
 
 #include <string.h>
 
 enum {
-    BLOCK_ROWS = 16, /* rows whose maxima share a vector */
-    UNIT_ROWS = 4,   /* rows of one pass over a tile: 4 x 4 sums of 16 lanes */
-    TILE_VECS = ATTEND_TILE / VEC_WIDTH,
     WEIGHT_LOG = 13, /* 64 keys * 2^13 * 4094 < 2^31 */
     WEIGHT_ONE = 1 << WEIGHT_LOG,
-    ROUND_MAGIC_BITS = 0x4b400000,
     KEY_ONE = 4, /* keys are in units of 2^k / KEY_ONE */
     KEY_MOST = KEY_ONE * 4094,
     HALVES = 2 * VEC_WIDTH, /* 16-bit numbers in a vector */
 };
-#define ROUND_MAGIC 12582912.0f /* 1.5 * 2^23: x + magic holds round(x) in its low 16 bits */
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 4")
-#endif
-#define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
     int16_t *q;                         /* [ATTEND_ROWS][head_dim] */
@@ -68,22 +58,8 @@ size_t attend_scratch_bytes_avx512(uint32_t head_dim)
 {
     size_t halves = (size_t)(ATTEND_ROWS + 2 * ATTEND_TILE) * head_dim + BLOCK_ROWS * ATTEND_TILE;
     size_t floats = BLOCK_ROWS * (ATTEND_TILE + VEC_WIDTH + 3) + ATTEND_ROWS * (VEC_WIDTH + 1) + 3 * ATTEND_TILE;
-    return halves * sizeof(int16_t) + floats * sizeof(float);
-}
-
-/* 2^f within 3e-6 of itself for f in [-0.5, 0.5], exact at 0. */
-INLINE vec weight_polynomial(vec f)
-{
-    vec p = vec_fma(vec_all(0.00958285294f), f, vec_all(0.0559064262f));
-    p = vec_fma(p, f, vec_all(0.240240991f));
-    p = vec_fma(p, f, vec_all(0.693124175f));
-    return vec_fma(p, f, vec_all(1.0f));
-}
-
-/* 2^x for a whole x <= 0. */
-INLINE vec whole_exp2(vec x)
-{
-    return _mm512_scalef_ps(vec_all(1.0f), x);
+    size_t bytes = halves * sizeof(int16_t) + floats * sizeof(float), codes = attend_codes_scratch_bytes(head_dim);
+    return bytes > codes ? bytes : codes;
 }
 
 /* Bits of the largest magnitude among n halves. */
@@ -107,11 +83,11 @@ static void halve(uint16_t *out, const float *x, uint32_t n)
     }
 }
 
-void kv_write_avx512(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+static void write_f16(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
 {
     uint16_t *k_out = (uint16_t *)block + slot / KV_GROUP * KV_GROUP * head_dim + slot % KV_GROUP;
-    uint16_t *v_out = (uint16_t *)(block + kv_block_v(head_dim)) + (size_t)slot * head_dim;
-    int8_t *exponents = (int8_t *)block + kv_block_exponents(head_dim);
+    uint16_t *v_out = (uint16_t *)(block + kv_block_v(KV_F16, head_dim)) + (size_t)slot * head_dim;
+    int8_t *exponents = (int8_t *)block + kv_block_tail(KV_F16, head_dim);
     uint16_t row[ATTEND_DIM_MAX];
     halve(row, k, head_dim);
     for (uint32_t c = 0; c < head_dim; c++)
@@ -119,6 +95,35 @@ void kv_write_avx512(uint8_t *block, uint32_t slot, uint32_t head_dim, const flo
     halve(v_out, v, head_dim);
     exponents[slot] = (int8_t)((int)(largest_half(row, head_dim) >> 10) - 26);
     exponents[KV_PAGE_TOKENS + slot] = (int8_t)((int)(largest_half(v_out, head_dim) >> 10) - 26);
+}
+
+static int8_t bf16_exponent(uint32_t largest)
+{
+    int e = (int)(largest >> 7) - 138;
+    return (int8_t)(e > KV_EXPONENT_LEAST ? e : KV_EXPONENT_LEAST);
+}
+
+static void write_bf16(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    const uint16_t *k_out = (uint16_t *)block + slot / KV_GROUP * KV_GROUP * head_dim + slot % KV_GROUP;
+    const uint16_t *v_out = (uint16_t *)(block + kv_block_v(KV_BF16, head_dim)) + (size_t)slot * head_dim;
+    int8_t *exponents = (int8_t *)block + kv_block_tail(KV_BF16, head_dim);
+    uint16_t row[ATTEND_DIM_MAX];
+    kv_write_bf16(block, slot, head_dim, k, v);
+    for (uint32_t c = 0; c < head_dim; c++)
+        row[c] = k_out[c * KV_GROUP];
+    exponents[slot] = bf16_exponent(largest_half(row, head_dim));
+    exponents[KV_PAGE_TOKENS + slot] = bf16_exponent(largest_half(v_out, head_dim));
+}
+
+void kv_write_avx512(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    if (type == KV_F16)
+        write_f16(block, slot, head_dim, k, v);
+    else if (type == KV_BF16)
+        write_bf16(block, slot, head_dim, k, v);
+    else
+        kv_write_codes(block, type, slot, head_dim, k, v);
 }
 
 /* The largest scale at which no sum with keys of up to KEY_MOST leaves 32 bits: by the sum of |q|, not by its largest.
@@ -140,6 +145,10 @@ static float query_scale(const float *q, uint32_t dim)
 
 void attend_load_avx512(attend_work *w)
 {
+    if (kv_coded(w->type)) {
+        attend_codes_load(w);
+        return;
+    }
     room m = room_of(w);
     uint32_t dim = w->head_dim;
     for (uint32_t r = 0; r < w->rows; r++) {
@@ -152,10 +161,12 @@ void attend_load_avx512(attend_work *w)
     }
 }
 
-/* Sixteen f16 times `scale`, rounded, in the low half of each lane. */
-INLINE __m512i fixed16(const uint16_t *x, vec scale)
+/* Sixteen stored numbers times `scale`, rounded, in the low half of each lane. */
+INLINE __m512i fixed16(kv_type type, const uint16_t *x, vec scale)
 {
-    vec wide = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)x));
+    __m256i stored = _mm256_loadu_si256((const __m256i *)x);
+    vec wide = type == KV_F16 ? _mm512_cvtph_ps(stored)
+                              : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(stored), 16));
     return _mm512_castps_si512(vec_fma(wide, scale, vec_all(ROUND_MAGIC)));
 }
 
@@ -175,16 +186,17 @@ INLINE __m512i load_exponents(const int8_t *e)
 }
 
 /* Sixteen keys into lanes [group, group + 16) of the tile. */
-static void fix_keys(room m, const uint8_t *block, const uint8_t *next, uint32_t half, uint32_t dim, uint32_t group)
+INLINE void fix_keys(kv_type type, room m, const uint8_t *block, const uint8_t *next, uint32_t half, uint32_t dim,
+                     uint32_t group)
 {
     const uint16_t *k_next = (const uint16_t *)next + half * KV_GROUP * dim;
     const uint16_t *k = (const uint16_t *)block + half * KV_GROUP * dim;
-    __m512i e = load_exponents((const int8_t *)block + kv_block_exponents(dim) + half * KV_GROUP);
+    __m512i e = load_exponents((const int8_t *)block + kv_block_tail(type, dim) + half * KV_GROUP);
     vec inverse = power_of_two(_mm512_sub_epi32(_mm512_setzero_si512(), e));
     vec_store(m.k_scale + group, power_of_two(e));
     inverse *= vec_all(KEY_ONE);
     for (uint32_t c = 0; c < dim; c += 2) {
-        __m512i pair = pair16(fixed16(k + c * KV_GROUP, inverse), fixed16(k + (c + 1) * KV_GROUP, inverse));
+        __m512i pair = pair16(fixed16(type, k + c * KV_GROUP, inverse), fixed16(type, k + (c + 1) * KV_GROUP, inverse));
         _mm512_store_si512(m.k + c * ATTEND_TILE + group * 2, pair);
         _mm_prefetch((const char *)(k_next + c * KV_GROUP), _MM_HINT_T1);
     }
@@ -192,13 +204,14 @@ static void fix_keys(room m, const uint8_t *block, const uint8_t *next, uint32_t
 
 /* A page's values into rows [start / 2, start / 2 + 16) of the tile; `both`: tokens 16 to 31 are there too, else
  * zeros. */
-INLINE void fix_values(bool both, room m, const uint8_t *block, const uint8_t *next, uint32_t dim, uint32_t start)
+INLINE void fix_values(kv_type type, bool both, room m, const uint8_t *block, const uint8_t *next, uint32_t dim,
+                       uint32_t start)
 {
-    const uint16_t *v_next = (const uint16_t *)(next + kv_block_v(dim));
-    const uint16_t *v = (const uint16_t *)(block + kv_block_v(dim));
+    const uint16_t *v_next = (const uint16_t *)(next + kv_block_v(type, dim));
+    const uint16_t *v = (const uint16_t *)(block + kv_block_v(type, dim));
     float inverse[KV_PAGE_TOKENS];
     for (uint32_t half = 0; half < (both ? KV_PAGE_TOKENS : KV_GROUP); half += KV_GROUP) {
-        __m512i e = load_exponents((const int8_t *)block + kv_block_exponents(dim) + KV_PAGE_TOKENS + half);
+        __m512i e = load_exponents((const int8_t *)block + kv_block_tail(type, dim) + KV_PAGE_TOKENS + half);
         vec_store(inverse + half, power_of_two(_mm512_sub_epi32(_mm512_setzero_si512(), e)));
         vec_store(m.v_inverse + start + half, vec_load(inverse + half));
         vec_store(m.v_log + start + half, _mm512_cvtepi32_ps(e));
@@ -207,8 +220,8 @@ INLINE void fix_values(bool both, room m, const uint8_t *block, const uint8_t *n
         vec even = vec_all(inverse[t]), odd = vec_all(both ? inverse[t + KV_GROUP] : 0);
         int16_t *out = m.v + (start / 2 + t) * 2 * dim;
         for (uint32_t c = 0; c < dim; c += VEC_WIDTH) {
-            __m512i first = fixed16(v + t * dim + c, even);
-            __m512i pair = both ? pair16(first, fixed16(v + (t + KV_GROUP) * dim + c, odd))
+            __m512i first = fixed16(type, v + t * dim + c, even);
+            __m512i pair = both ? pair16(first, fixed16(type, v + (t + KV_GROUP) * dim + c, odd))
                                 : _mm512_maskz_mov_epi16(0x55555555u, first);
             _mm512_store_si512(out + 2 * c, pair);
             _mm_prefetch((const char *)(v_next + 2 * (t * dim + c)), _MM_HINT_T1);
@@ -227,7 +240,7 @@ static void clear_lanes(room m, uint32_t group)
 
 /* Positions [base + start, base + start + KV_PAGE_TOKENS), while the same page of the next tile is on its way to L2.
  * Pages that begin at `seen` or later may not exist: zeros. */
-static void fix_page(const attend_work *w, uint32_t base, uint32_t start, uint32_t seen)
+INLINE void fix_page(kv_type type, const attend_work *w, uint32_t base, uint32_t start, uint32_t seen)
 {
     room m = room_of(w);
     uint32_t dim = w->head_dim, after = base + start + ATTEND_TILE;
@@ -236,18 +249,27 @@ static void fix_page(const attend_work *w, uint32_t base, uint32_t start, uint32
         const uint8_t *ahead = w->ahead[start / KV_PAGE_TOKENS], *other = ahead ? ahead : block;
         const uint8_t *next =
             after < seen ? w->blocks + (size_t)w->pages[after / KV_PAGE_TOKENS] * w->page_bytes : other;
-        fix_keys(m, block, next, 0, dim, start);
+        fix_keys(type, m, block, next, 0, dim, start);
         if (base + start + KV_GROUP < seen) {
-            fix_keys(m, block, next, 1, dim, start + KV_GROUP);
-            fix_values(true, m, block, next, dim, start);
+            fix_keys(type, m, block, next, 1, dim, start + KV_GROUP);
+            fix_values(type, true, m, block, next, dim, start);
         } else {
             clear_lanes(m, start + KV_GROUP);
-            fix_values(false, m, block, next, dim, start);
+            fix_values(type, false, m, block, next, dim, start);
         }
         return;
     }
     clear_lanes(m, start);
     clear_lanes(m, start + KV_GROUP);
+}
+
+static __attribute__((noinline)) void fix_page_f16(const attend_work *w, uint32_t base, uint32_t start, uint32_t seen)
+{
+    fix_page(KV_F16, w, base, start, seen);
+}
+static __attribute__((noinline)) void fix_page_bf16(const attend_work *w, uint32_t base, uint32_t start, uint32_t seen)
+{
+    fix_page(KV_BF16, w, base, start, seen);
 }
 
 /* Not the intrinsic: gcc 12 surrounds it with register moves, a fifth of the loop. */
@@ -274,35 +296,6 @@ INLINE void multiply(uint32_t rows, uint32_t vecs, const int16_t *a, size_t a_st
             UNROLL for (uint32_t v = 0; v < vecs; v++) add_products(&sum[r][v], lane[v], x);
         }
     }
-}
-
-/* 2^x for x <= 0 within 2e-7 of itself. The polynomial spans [0, 1): scalef takes the floor itself. */
-static vec fine_exp2(vec x)
-{
-    vec f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    vec p = vec_fma(vec_all(0.00186713005f), f, vec_all(0.00901703071f));
-    p = vec_fma(p, f, vec_all(0.0557999127f));
-    p = vec_fma(p, f, vec_all(0.240164444f));
-    p = vec_fma(p, f, vec_all(0.693151295f));
-    p = vec_fma(p, f, vec_all(1.0f));
-    return _mm512_scalef_ps(p, x);
-}
-
-/* cap * tanh(t / cap) with t and the result in units of log2 e. */
-static vec soft_cap(vec t, float cap)
-{
-    vec limit = vec_all(cap * 1.44269504f), x = t / vec_all(cap) * vec_all(2.0f); /* log2 of e^(2 s / cap) */
-    vec e = fine_exp2(-_mm512_abs_ps(x));
-    vec tanh = (vec_all(1.0f) - e) / (vec_all(1.0f) + e);
-    return _mm512_mask_sub_ps(tanh, _mm512_cmp_ps_mask(x, vec_all(0), _CMP_LT_OQ), vec_all(0), tanh) * limit;
-}
-
-/* Lanes of the tile that a row sees, one bit each. */
-INLINE uint64_t visible_lanes(const attend_work *w, uint32_t row, uint32_t base)
-{
-    uint32_t first, last;
-    attend_visible(w->position[row], w->window, base, &first, &last);
-    return first < last ? ~0ull >> (64 - (last - first)) << first : 0;
 }
 
 /* The slow way round for models that cap: scores are in `score`, still without the values' scale. */
@@ -342,22 +335,6 @@ INLINE void score_rows(uint32_t rows, const attend_work *w, room m, uint32_t row
         if (capped)
             cap_row(m, score, most_out, lanes, w->softcap);
     }
-}
-
-/* Lane r of the result: the largest of row r's sixteen lanes, rounded up to a whole number. */
-static vec rows_most(const float *most)
-{
-    vec a[8], b[4], c[2];
-    for (int i = 0; i < 8; i++) {
-        vec x = vec_load(most + i * VEC_WIDTH), y = vec_load(most + (i + 8) * VEC_WIDTH);
-        a[i] = vec_max(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xee));
-    }
-    for (int i = 0; i < 4; i++)
-        b[i] = vec_max(_mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd));
-    for (int i = 0; i < 2; i++)
-        c[i] = vec_max(_mm512_unpacklo_ps(b[i], b[i + 2]), _mm512_unpackhi_ps(b[i], b[i + 2]));
-    vec all = vec_max(_mm512_unpacklo_ps(c[0], c[1]), _mm512_unpackhi_ps(c[0], c[1]));
-    return _mm512_roundscale_ps(_mm512_shuffle_f32x4(all, all, 0xd8), _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
 
 /* Weights in units of 1 / WEIGHT_ONE: 2^(score + WEIGHT_LOG - top), `top` a whole number. Adding `magic` rounds the
@@ -417,22 +394,6 @@ INLINE void add_values_all(uint32_t rows, const attend_work *w, room m, uint32_t
         add_values(rows, 1, w, m, row, at, c);
 }
 
-#define FOR_UNITS(body)                                                                                                \
-    for (uint32_t r = 0; r < rows; r += UNIT_ROWS)                                                                     \
-        switch (rows - r) {                                                                                            \
-        case 1:                                                                                                        \
-            body(1);                                                                                                   \
-            break;                                                                                                     \
-        case 2:                                                                                                        \
-            body(2);                                                                                                   \
-            break;                                                                                                     \
-        case 3:                                                                                                        \
-            body(3);                                                                                                   \
-            break;                                                                                                     \
-        default:                                                                                                       \
-            body(4);                                                                                                   \
-        }
-
 static void score_block(const attend_work *w, room m, uint32_t block, uint32_t rows, uint32_t base, bool masked)
 {
 #define SCORE(n) score_rows(n, w, m, block + r, block, base, masked)
@@ -454,7 +415,8 @@ static void attend_block(const attend_work *w, room m, uint32_t block, uint32_t 
         return;
     bool masked = first_end < ATTEND_TILE || last_start > 0;
     score_block(w, m, block, rows, base, masked);
-    vec tile_top = rows_most(m.most), before = vec_load(w->part.m + block), top = vec_max(before, tile_top);
+    vec tile_top = round_up_to_whole(rows_most(m.most)), before = vec_load(w->part.m + block),
+        top = vec_max(before, tile_top);
     vec_store(m.top, tile_top);
     vec_store(m.keep, whole_exp2(before - top));
     vec_store(m.take, whole_exp2(tile_top - top) * vec_all(1.0f / WEIGHT_ONE));
@@ -486,6 +448,10 @@ static void attend_tile(const attend_work *w, uint32_t base)
 void attend_split_avx512(attend_work *const *works, uint32_t count, uint32_t split)
 {
     const attend_work *w = works[0];
+    if (kv_coded(w->type)) {
+        attend_codes_split(works, count, split);
+        return;
+    }
     uint32_t start = split * ATTEND_SPLIT, seen = w->position[w->rows - 1] + 1, first, last;
     for (uint32_t i = 0; i < count; i++)
         begin_split(works[i]);
@@ -495,7 +461,7 @@ void attend_split_avx512(attend_work *const *works, uint32_t count, uint32_t spl
             continue; /* before the first row's window, hence before every row's */
         for (uint32_t start = 0; start < ATTEND_TILE; start += KV_PAGE_TOKENS)
             for (uint32_t i = 0; i < count; i++)
-                fix_page(works[i], base, start, seen);
+                (w->type == KV_F16 ? fix_page_f16 : fix_page_bf16)(works[i], base, start, seen);
         for (uint32_t i = 0; i < count; i++)
             attend_tile(works[i], base);
     }

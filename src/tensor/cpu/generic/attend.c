@@ -1,6 +1,6 @@
 /* Attention and the KV cache in plain C, f32 arithmetic. A tile's K and V are widened once and serve every row. Keys
  * that a row does not see have weight zero, and all values are finite, so they change no bit of its state. */
-#include "tensor/cpu/float_kernels.h"
+#include "tensor/cpu/codes.h"
 #include "tensor/cpu/generic/half.h"
 
 #include <math.h>
@@ -9,26 +9,75 @@
 typedef struct {
     float *k; /* [head_dim][ATTEND_TILE] */
     float *v; /* [ATTEND_TILE][head_dim] */
+    float *q; /* [ATTEND_ROWS][head_dim], turned */
 } tile;
 
-void kv_write_generic(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+static tile tile_of(const attend_work *w)
+{
+    size_t floats = (size_t)ATTEND_TILE * w->head_dim;
+    return (tile){.k = w->scratch, .v = (float *)w->scratch + floats, .q = (float *)w->scratch + 2 * floats};
+}
+
+static void write_f16(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
 {
     uint16_t *k_out = (uint16_t *)block + slot / KV_GROUP * KV_GROUP * head_dim + slot % KV_GROUP;
-    uint16_t *v_out = (uint16_t *)(block + kv_block_v(head_dim)) + (size_t)slot * head_dim;
+    uint16_t *v_out = (uint16_t *)(block + kv_block_v(KV_F16, head_dim)) + (size_t)slot * head_dim;
     for (uint32_t c = 0; c < head_dim; c++) {
         k_out[c * KV_GROUP] = half_from_float(k[c]);
         v_out[c] = half_from_float(v[c]);
     }
 }
 
+void kv_write_generic(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    if (type == KV_F16)
+        write_f16(block, slot, head_dim, k, v);
+    else if (type == KV_BF16)
+        kv_write_bf16(block, slot, head_dim, k, v);
+    else
+        kv_write_codes(block, type, slot, head_dim, k, v);
+}
+
 size_t attend_scratch_bytes_generic(uint32_t head_dim)
 {
-    return 2 * sizeof(float) * ATTEND_TILE * head_dim;
+    return sizeof(float) * (2 * ATTEND_TILE + ATTEND_ROWS) * head_dim;
 }
 
 void attend_load_generic(attend_work *w)
 {
-    (void)w;
+    if (!kv_coded(w->type))
+        return;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        float *turned = tile_of(w).q + (size_t)r * w->head_dim;
+        kv_turn(turned, w->q[r], w->head_dim);
+        w->q[r] = turned;
+    }
+}
+
+static float decode(kv_type type, uint8_t byte, bool high, uint16_t scale)
+{
+    int32_t code = type == KV_Q8 ? byte : high ? byte >> 4 : byte & 15;
+    return (float)(2 * code - kv_zero(type)) * wide_half(scale);
+}
+
+static float stored_k(const uint8_t *block, kv_type type, uint32_t dim, uint32_t slot, uint32_t c)
+{
+    uint32_t at = c / KV_SCALE_CHANNELS * KV_PAGE_TOKENS + slot;
+    if (kv_coded(type))
+        return decode(type, block[kv_k_code(type, dim, slot, c)], c / 4 % 2, kv_k_scales(block, type, dim)[at]) +
+               (type == KV_Q4 ? wide_half(kv_k_middles(block, dim)[at]) : 0);
+    uint16_t half = ((const uint16_t *)block)[(slot / KV_GROUP * dim + c) * KV_GROUP + slot % KV_GROUP];
+    return type == KV_F16 ? half_to_float(half) : wide_half(half);
+}
+
+static float stored_v(const uint8_t *block, kv_type type, uint32_t dim, uint32_t slot, uint32_t c)
+{
+    const uint8_t *v = block + kv_block_v(type, dim);
+    if (kv_coded(type))
+        return decode(type, v[kv_v_code(type, dim, slot, c)], c / 16 % 2,
+                      kv_v_scales(block, type, dim)[c / KV_SCALE_CHANNELS * KV_PAGE_TOKENS + slot]);
+    uint16_t half = ((const uint16_t *)v)[slot * dim + c];
+    return type == KV_F16 ? half_to_float(half) : wide_half(half);
 }
 
 /* Positions from `seen` on are zero: their pages may not exist. */
@@ -39,11 +88,9 @@ static void widen_tile(const attend_work *w, tile t, uint32_t base, uint32_t see
     for (uint32_t j = 0; j < ATTEND_TILE && base + j < seen; j++) {
         uint32_t position = base + j, slot = position % KV_PAGE_TOKENS;
         const uint8_t *block = w->blocks + (size_t)w->pages[position / KV_PAGE_TOKENS] * w->page_bytes;
-        const uint16_t *k = (const uint16_t *)block + slot / KV_GROUP * KV_GROUP * dim + slot % KV_GROUP;
-        const uint16_t *v = (const uint16_t *)(block + kv_block_v(dim)) + (size_t)slot * dim;
         for (uint32_t c = 0; c < dim; c++) {
-            t.k[c * ATTEND_TILE + j] = half_to_float(k[c * KV_GROUP]);
-            t.v[j * dim + c] = half_to_float(v[c]);
+            t.k[c * ATTEND_TILE + j] = stored_k(block, w->type, dim, slot, c);
+            t.v[j * dim + c] = stored_v(block, w->type, dim, slot, c);
         }
     }
 }
@@ -89,7 +136,7 @@ static void attend_row(attend_work *w, uint32_t row, tile t, uint32_t base)
 static void attend_head(attend_work *w, uint32_t split)
 {
     uint32_t dim = w->head_dim, start = split * ATTEND_SPLIT, seen = w->position[w->rows - 1] + 1, first, last;
-    tile t = {.k = w->scratch, .v = (float *)w->scratch + ATTEND_TILE * dim};
+    tile t = tile_of(w);
     for (uint32_t r = 0; r < w->rows; r++) {
         w->part.m[r] = ATTEND_MASKED;
         w->part.l[r] = 0;
