@@ -17,6 +17,7 @@ _headway()
             --policy) words='prefill-first decode-first chunked gate cadence' ;;
             --gap-ms) words='auto' ;;
             --runner) words='model sim script:' ;;
+            --kv) words='f16 bf16 q8 q4' ;;
             --format) words='gguf hf mlx' ;;
             --type) words='f32 f16 bf16 q8_0 q4_0 mxfp8 mxfp4 affine4' ;;
             --tokenizer | --out | --model | --template | --chat-template | --config | --curves | --cache-disk) ;;

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "runner/model_runner.h"
+#include "tensor/kv_type.h"
 
 enum { DEPTHS_MAX = 16, REPEATS_MAX = 50 };
 
@@ -21,6 +22,7 @@ static const flag_spec bench_flags[] = {
     {"--streams", "N", "streams that decode at once", "1"},
     {"--repeat", "N", "repetitions; the median counts", "3"},
     {"--threads", "N", "worker threads [the machine's]", NULL},
+    {"--kv", "TYPE", "how keys and values are stored: f16, bf16, q8, q4", "f16"},
     {"--breakdown", NULL, "time and bytes by op instead of speeds", NULL},
     {"--json", NULL, "one JSON object on stdout", NULL},
     {NULL, NULL, NULL, NULL},
@@ -108,6 +110,10 @@ static status open_bench(bench *b, const command_flags *flags, uint32_t longest,
     status st = flag_number(flags, "--threads", 1, 1024, &threads, err);
     if (st && st != ERR_NOT_FOUND)
         return st;
+    kv_type kv;
+    error why;
+    if (kv_type_find(flag_text(flags, "--kv"), &kv, &why))
+        return error_set(err, ERR_INVALID, "--kv: %s", why.text);
     model_file *file;
     if ((st = model_file_open(&file, path, err)))
         return st;
@@ -117,6 +123,7 @@ static status open_bench(bench *b, const command_flags *flags, uint32_t longest,
                            &(model_runner_config){.threads = (uint32_t)threads,
                                                   .context = context,
                                                   .sequences = b->streams,
+                                                  .kv_stored = kv,
                                                   .kernels = getenv("HEADWAY_CPU")},
                            plan, sizeof plan, err);
     model_file_close(file);

@@ -19,6 +19,7 @@
 #include "runner/model_runner.h"
 #include "server/server.h"
 #include "sim/sim_runner.h"
+#include "tensor/kv_type.h"
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUE_MAX = 1024, MODEL_STREAMS_MAX = 4096 };
 
@@ -137,6 +138,7 @@ static status open_model(serve *s, const model_file *file, error *err)
     config.threads = serve_flags_number(&s->flags, "--threads");
     config.context = serve_flags_number(&s->flags, "--ctx");
     config.sequences = serve_flags_number(&s->flags, "--parallel");
+    kv_type_find(flag_text(&s->flags, "--kv"), &config.kv_stored, NULL); /* checked with the other flags */
     if (config.sequences > MODEL_STREAMS_MAX)
         return error_set(err, ERR_INVALID, "--parallel: %u, with a model at most %d", config.sequences,
                          MODEL_STREAMS_MAX);

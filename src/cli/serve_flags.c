@@ -9,6 +9,7 @@
 #include "base/decimal.h"
 #include "base/secret.h"
 #include "sched/policy.h"
+#include "tensor/kv_type.h"
 
 static const flag_spec serve_flags[] = {
     {"--model", "PATH", "the model, a GGUF file [the default model's place]", NULL},
@@ -18,6 +19,7 @@ static const flag_spec serve_flags[] = {
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
     {"--parallel", "N", "streams at once [16; with sim 1024]", NULL},
     {"--kv-memory", "SIZE", "of the page pool, e.g. 2G [what fits]", NULL},
+    {"--kv", "TYPE", "how keys and values are stored: f16, bf16, q8, q4", "f16"},
     {"--cache-ram", "SIZE", "of it for idle prefixes; 0: keep none [all]", NULL},
     {"--cache-sessions", "N", "or: keep so many conversations warm", NULL},
     {"--cache-session-tokens", "N", "of one of them [the context, at most 24k]", NULL},
@@ -85,6 +87,10 @@ status serve_flags_check(const command_flags *flags, error *err)
     for (size_t i = 0; i < sizeof size_flags / sizeof *size_flags; i++)
         if (flag_text(flags, size_flags[i]) && (st = flag_bytes(flags, size_flags[i], &number, err)))
             return st;
+    kv_type kv;
+    error why;
+    if (kv_type_find(flag_text(flags, "--kv"), &kv, &why))
+        return error_set(err, ERR_INVALID, "--kv: %s", why.text);
     const char *gap = flag_text(flags, "--gap-ms"), *policy = flag_text(flags, "--policy");
     if (!is_auto(gap) && flag_number(flags, "--gap-ms", 1, GAP_MS_MAX, &number, NULL))
         return error_set(err, ERR_INVALID, "--gap-ms: '%s' is not auto or a number from 1 to %d", gap, GAP_MS_MAX);

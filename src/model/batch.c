@@ -92,7 +92,9 @@ static uint64_t remembered_bytes(const model *m, const batch *b, uint32_t layer,
 {
     const model_config *c = &m->config;
     const layer_weights *w = &m->layers[layer];
-    uint64_t token_bytes = (uint64_t)c->kv_heads * c->head_dim * 2 * sizeof(uint16_t), total = 0;
+    kv_cache_config page = model_kv_config(m, 1);
+    double token_bytes = page.layers ? (double)m->device->ops->kv_page_bytes(&page) / page.layers / KV_PAGE_TOKENS : 0;
+    uint64_t total = 0;
     state_config state = model_state_config(m, 1);
     uint64_t state_bytes = state.layers ? m->device->ops->state_bytes(&state) / state.layers : 0;
     for (uint32_t s = 0; s < b->segment_count; s++) {
@@ -105,7 +107,7 @@ static uint64_t remembered_bytes(const model *m, const batch *b, uint32_t layer,
         uint64_t oldest = (uint64_t)g->position + (first - g->row_start) + 1;
         if (w->sliding && oldest > c->window)
             start = oldest - c->window;
-        total += w->recurrent ? 2 * state_bytes : (end - start) * token_bytes;
+        total += w->recurrent ? 2 * state_bytes : (uint64_t)((double)(end - start) * token_bytes);
     }
     return total;
 }

@@ -251,7 +251,7 @@ void model_free(model *m)
 kv_cache_config model_kv_config(const model *m, uint32_t page_count)
 {
     return (kv_cache_config){m->config.kv_layers, m->config.kv_heads,   m->config.head_dim,
-                             page_count,          !m->config.quantized, KV_F16};
+                             page_count,          !m->config.quantized, m->kv_stored};
 }
 
 state_config model_state_config(const model *m, uint32_t slots)

@@ -63,6 +63,7 @@ struct model {
     weight *embed, *head; /* head == embed when tied */
     buffer *final_norm;
     rope_table rope, rope_local;     /* local: sliding layers of gemma3 */
+    kv_type kv_stored;               /* of the caches that it is used with; KV_F16 unless set before the first */
     uint32_t row_block;              /* rows that one op works on between two looks at the yield flag */
     double slice_bytes, slice_flops; /* at most what one step of EXPERTS_OP reads and computes */
     uint64_t weight_bytes;           /* device bytes that one decode row reads: of routed experts those it uses */

@@ -12,6 +12,7 @@
 #include "model/sampler.h"
 #include "runner/device_pages.h"
 #include "runner/fingerprint.h"
+#include "tensor/kv_type.h"
 
 static_assert((int)BATCH_COPIES_MAX >= (int)CAPTURES_MAX, "a chunk's captures fit into its batch");
 static_assert((int)DEVICE_PARTS_MAX <= (int)PAGE_PARTS_MAX, "parts of a page");
@@ -384,8 +385,9 @@ static status plan_memory(model_runner *r, const model_runner_config *config, ch
     char state_text[64] = "";
     if (states)
         snprintf(state_text, sizeof state_text, "; recurrent states %llu MB", (unsigned long long)(states >> 20));
-    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB for %u streams (%s)%s; weights %llu MB",
-             info->context_length, why, (unsigned long long)(pages * info->page_bytes >> 20), info->max_sequences,
+    snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB of %s for %u streams (%s)%s; weights %llu MB",
+             info->context_length, why, (unsigned long long)(pages * info->page_bytes >> 20),
+             kv_type_name(config->kv_stored), info->max_sequences,
              config->kv_memory ? "asked for" : "at most half of the free memory, used as it fills", state_text,
              (unsigned long long)(r->model->resident_bytes >> 20));
     return OK;
@@ -443,8 +445,10 @@ status model_runner_open(runner **out, const model_file *file, const model_runne
         goto fail;
     /* Before the weights: the buffer that is read is as large as they are, and then never beside them. */
     r->base.info.read_roof = r->device->ops->read_roof(r->device, roof_bytes(model_file_bytes(file)));
-    if ((st = model_load(&r->model, file, r->device, &config->progress, err)) ||
-        (st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err)))
+    if ((st = model_load(&r->model, file, r->device, &config->progress, err)))
+        goto fail;
+    r->model->kv_stored = config->kv_stored;
+    if ((st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err)))
         goto fail;
     runner_info *info = &r->base.info;
     kv_cache_config kv = model_kv_config(r->model, info->page_count);

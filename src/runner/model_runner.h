@@ -13,6 +13,7 @@ typedef struct {
     uint32_t sequences;    /* streams at once; 0: DEFAULT_SEQUENCES */
     uint64_t kv_memory;    /* bytes of the page pool; 0: what fits */
     cache_wish cache;      /* idle prefixes that the pool holds beside the running streams, where kv_memory is 0 */
+    kv_type kv_stored;     /* how keys and values are stored */
     const char *kernels;   /* HEADWAY_CPU; NULL: best */
     uint32_t vocab_limit;  /* ids the tokenizer knows; 0: all rows */
     uint32_t chunk_tokens; /* rows of the largest chunk; 0: DEFAULT_CHUNK */

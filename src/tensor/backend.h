@@ -17,7 +17,7 @@ enum { EXPERTS_MAX = 1024, EXPERTS_USED_MAX = 32, CONV_TAPS_MAX = 8 };
 typedef struct backend backend;
 typedef struct buffer buffer;           /* device memory */
 typedef struct weight weight;           /* a matrix [rows, cols], or a stack of them, packed for the device's kernels */
-typedef struct kv_cache kv_cache;       /* paged K and V of all layers, f16 */
+typedef struct kv_cache kv_cache;       /* paged K and V of all layers */
 typedef struct state_cache state_cache; /* fixed-size recurrent state of sequence slots, f32 */
 
 typedef struct {

@@ -1,11 +1,12 @@
 /* tests/tools/model_logits.c: logits of every position, for comparisons with other engines.
- * usage: model_logits MODEL OUT [CHUNK [THREADS]] < prompts: one prompt of token ids a line. OUT gets f32 (positions,
- * vocab), prompt after prompt. CHUNK 0: the whole prompt at once. HEADWAY_CPU picks the kernels. */
+ * usage: model_logits MODEL OUT [CHUNK [THREADS [KV_TYPE]]] < prompts: one prompt of token ids a line. OUT gets f32
+ * (positions, vocab), prompt after prompt. CHUNK 0: the whole prompt at once. HEADWAY_CPU picks the kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/model.h"
+#include "tensor/kv_type.h"
 
 enum { PROMPT_MAX = 8192 };
 
@@ -43,13 +44,15 @@ int main(int argc, char **argv)
     state_cache *states = NULL;
     head_scratch head;
     if (argc < 3)
-        return fprintf(stderr, "usage: model_logits MODEL OUT [CHUNK [THREADS]]\n"), 2;
+        return fprintf(stderr, "usage: model_logits MODEL OUT [CHUNK [THREADS [KV_TYPE]]]\n"), 2;
     uint32_t chunk = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0,
              threads = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 2;
     if (model_file_open(&file, argv[1], &err) ||
         cpu_backend_open(&device, &(backend_config){threads, getenv("HEADWAY_CPU")}, &err) ||
         model_load(&m, file, device, NULL, &err))
         return fail(argv[1], &err);
+    if (argc > 5 && kv_type_find(argv[5], &m->kv_stored, &err))
+        return fail("KV_TYPE", &err);
     kv_cache_config kv = model_kv_config(m, PROMPT_MAX / KV_PAGE_TOKENS);
     state_config state = model_state_config(m, 1);
     if (batch_create(&b, m, PROMPT_MAX, 1, &err) || head_create(&head, m, &err) ||
