@@ -87,6 +87,14 @@ bench-cadence: all # the bars of the schedule, each on a server of its own; buil
 	exec python3 tools/bench_cadence.py $(BUILD)/headway "$$model" --out $(BUILD)/bench/cadence.json \
 	    $(if $(BENCH_PYTHON),--llama $(BENCH_PYTHON)) $(CADENCE_FLAGS)
 
+# CACHE_FLAGS="--only warm,disk"; BENCH_PYTHON=… adds llama.cpp's server to the warm turn.
+CACHE_FLAGS ?=
+.PHONY: bench-cache
+bench-cache: all # the bars of the prefix cache; build/bench/cache.json keeps all runs
+	@model="$(MODEL)"; [ -n "$$model" ] || model=$$(tools/fetch_model.sh) || exit 1; mkdir -p $(BUILD)/bench; \
+	exec python3 tools/bench_cache.py $(BUILD)/headway "$$model" --json $(BUILD)/bench/cache.json \
+	    $(if $(BENCH_PYTHON),--llama $(BENCH_PYTHON)) $(CACHE_FLAGS)
+
 # Helper programs of the tests: tests/tools/NAME.c is build/tools/NAME.
 TEST_TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 $(BUILD)/tools/%: tests/tools/%.c $(BUILD)/libheadway.a $(BUILD)/flags

@@ -37,6 +37,7 @@ class Stream:
         self.sock, self.on_done = sock, on_done
         self.sent = self.first_byte = self.ended = 0
         self.times, self.status, self.text, self.usage = [], 0, b"", None
+        self.keep = False  # the events of a good answer stay in `text`
         self.head_done = self.aborted = self.closed = False
         self.rest, self.wake_at = b"", 0
         self.wake, self.done = threading.Event(), threading.Event()
@@ -85,6 +86,8 @@ class Stream:
             self.rest = data
             return False
         events, self.rest = data[:cut], data[cut:]
+        if self.keep:
+            self.text += events
         count = events.count(b'"content":"') + events.count(b'"text":"')
         count -= events.count(b'"content":""') + events.count(b'"text":""')
         if count:
@@ -92,7 +95,7 @@ class Stream:
             if self.wake_at and len(self.times) >= self.wake_at:
                 self.wake.set()
         if b'"usage":{' in events:
-            found = re.findall(rb'"(prompt_tokens|completion_tokens)":(\d+)', events)
+            found = re.findall(rb'"(prompt_tokens|completion_tokens|cached_tokens)":(\d+)', events)
             self.usage = {k.decode(): int(v) for k, v in found}
         return b"data: [DONE]" in events
 
@@ -131,11 +134,12 @@ class Reader(threading.Thread):
         if stream.on_done:
             stream.on_done(stream)
 
-    def post(self, body, path="/v1/chat/completions", key=None, on_done=None):
+    def post(self, body, path="/v1/chat/completions", key=None, on_done=None, keep=False):
         data = json.dumps(body).encode()
         sock = socket.create_connection(("127.0.0.1", self.port), 30)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream = Stream(sock, on_done)
+        stream.keep = keep
         head = f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nConnection: close\r\n"
         head += f"Authorization: Bearer {key}\r\n" if key else ""
         sock.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
@@ -178,10 +182,10 @@ def free_port():
         return s.getsockname()[1]
 
 
-def fetch(port, path, timeout=30):
-    """-> (status, body) of a GET."""
+def fetch(port, path, timeout=30, method="GET"):
+    """-> (status, body)"""
     with socket.create_connection(("127.0.0.1", port), timeout) as s:
-        s.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n{fetch.key}\r\n".encode())
+        s.sendall(f"{method} {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n{fetch.key}\r\n".encode())
         data = b"".join(iter(lambda: s.recv(262144), b""))
     head, _, body = data.partition(b"\r\n\r\n")
     return int(head[9:12]), body
