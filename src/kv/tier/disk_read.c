@@ -350,8 +350,12 @@ static bool lane_open(read_lane *l, read_job *j, uint32_t number)
 static void run_lanes(read_job *j)
 {
     read_lane lanes[DISK_LANES_MAX];
-    uint32_t wanted = j->t->ring_count ? j->t->ring_count : DISK_LANES_MAX, opened = 0, threads = 0;
+    uint32_t wanted = j->t->ring_count ? j->t->ring_count : DISK_LANES_MAX / 2, opened = 0, threads = 0;
     uint32_t reads = j->page_count * j->t->shape.parts;
+    for (uint32_t i = 0; !j->t->ring_count && i < j->page_count; i++)
+        if (j->pages[i].direct >= 0)
+            wanted = DISK_LANES_MAX; /* they wait for the disk; copies from the page cache would only get in each
+                                        other's way, and a part that comes late holds up those behind it */
     for (uint32_t i = 0; i < wanted && (i == 0 || i * 4 < reads); i++) {
         if (!lane_open(&lanes[i], j, i))
             break;
