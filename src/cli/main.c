@@ -35,7 +35,7 @@ static void print_usage(FILE *out)
         fprintf(out, "  %-10s %s\n", c->name, c->text);
     fprintf(out, "\n  headway COMMAND --help   the flags of a command\n"
                  "  headway --version        the version\n\n"
-                 "HEADWAY_CPU=generic|avx2|avx512|avx512bf16|neon picks the kernels [the CPU's best].\n");
+                 "HEADWAY_CPU=generic|avx2|avx512|avx512bf16|neon picks the kernels [best].\n");
 }
 
 int main(int argc, char **argv)

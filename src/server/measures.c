@@ -23,7 +23,7 @@ static void register_own(server_measures *m)
         (metric_name){"headway_refusal_seconds", "Request read to its refusal written, for want of room.", NULL}, edges,
         sizeof edges / sizeof *edges);
     m->pages = gauge_of(m, "headway:pages", "KV pages of the pool.");
-    m->pages_free = gauge_of(m, "headway:pages_free", "KV pages that nobody holds.");
+    m->pages_free = gauge_of(m, "headway:pages_free", "KV pages that no request holds, idle cached ones among them.");
     m->connections = gauge_of(m, "headway:connections", "Open connections.");
     m->accepted = count_of(m, "headway:connections_accepted", "Connections accepted.");
     m->http_requests = count_of(m, "headway:http_requests", "HTTP requests read.");
@@ -88,20 +88,12 @@ void measures_window(server_measures *m, const engine_snapshot *e, const runner_
     m->window_busy_us = e->busy_us;
 }
 
-/* Of pages that requests hold: those that only the cache holds are as good as free. The two counts are of two moments.
- */
-static double kv_usage(const engine_snapshot *e, uint32_t idle_pages)
-{
-    uint64_t spare = (uint64_t)e->pages_free + idle_pages;
-    return e->pages_total && spare < e->pages_total ? 1.0 - (double)spare / e->pages_total : 0;
-}
-
 static void refresh_engine(server_measures *m, const engine_snapshot *e, const runner_info *info)
 {
     serving_metrics *s = &m->serving;
     gauge_set(s->running, e->running);
     gauge_set(s->waiting, e->waiting);
-    gauge_set(s->kv_usage, kv_usage(e, m->idle_pages));
+    gauge_set(s->kv_usage, e->pages_total ? 1.0 - (double)e->pages_free / e->pages_total : 0);
     gauge_set(s->cache_info, 1);
     gauge_set(s->draining, e->draining);
     gauge_set(s->last_step_bytes, (double)e->last_step_bytes);

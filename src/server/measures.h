@@ -26,7 +26,6 @@ typedef struct server_measures {
     cache_metrics cache; /* registered at the first measures_cache, which knows the tiers */
     cache_tenant_metrics cache_tenants[TENANTS_MAX];
     uint32_t cache_tenant_count;
-    uint32_t idle_pages;                   /* of the last report */
     uint64_t window_bytes, window_busy_us; /* of the snapshot that the current rate began with */
 } server_measures;
 

@@ -102,6 +102,5 @@ void measures_cache(server_measures *m, engine *e, const tenant_table *table)
     show_tree(&m->cache, report);
     for (uint32_t i = 0; i < m->cache.tier_count; i++)
         show_tier(&m->cache.tiers[i], &report->tiers[i]);
-    m->idle_pages = report->counts.idle_pages;
     free(report);
 }

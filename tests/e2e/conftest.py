@@ -64,6 +64,10 @@ class Server:
         assert total is not None, f"no metric {name}"
         return total
 
+    def held_pages(self):
+        """KV pages that requests hold; not those that only the prefix cache does."""
+        return self.metric("headway:pages") - self.metric("headway:pages_free")
+
     def rss(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
             return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024

@@ -350,7 +350,7 @@ def test_deletes_beside_requests_and_at_the_end(serve):
     for number in range(4):
         assert len({text for n, text in seen if n == number}) == 1
     assert forget(server).status_code == 200
-    until(lambda: server.metric("headway:pages_free") == server.metric("headway:pages"))
+    until(lambda: server.held_pages() == 0)
 
 
 def test_what_is_not_used_is_forgotten_after_the_ttl(serve):
@@ -482,6 +482,18 @@ def test_metrics_add_up(tenants):
     state = state_of(tenants, "operator")
     assert state["looked_up"] == asked and sum(state["hits"].values()) == found
     assert sum(state["misses"].values()) == asked - found
+
+
+def test_usage_is_what_requests_hold(serve):
+    server = serve("--runner", "sim:reply_tokens=4000,decode_base_us=5000,page_count=1000")
+    assert ask(server, words("usage", 100)).status_code == 200
+    until(lambda: server.metric("headway_cache_idle_pages") > 0)
+    assert server.metric("vllm:kv_cache_usage_perc") == 0 == server.held_pages()
+    body = {"prompt": words("usage", 100), "max_tokens": 3000, "stream": True}
+    with server.http.stream("POST", "/v1/completions", json=body) as answer:
+        next(answer.iter_lines())
+        until(lambda: 0.03 < server.metric("vllm:kv_cache_usage_perc") < 0.3)
+    until(lambda: server.metric("vllm:kv_cache_usage_perc") == 0)
 
 
 def test_sessions_are_listed_with_their_state(serve):

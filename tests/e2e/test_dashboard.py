@@ -53,7 +53,8 @@ def load(server):
 
     def document():
         while not over.is_set():
-            server.post("/v1/completions", {"prompt": "word " * 500, "max_tokens": 20, "service_tier": "flex"})
+            server.post("/v1/completions", {"prompt": "word " * 500, "max_tokens": 20, "service_tier": "flex",
+                                            "cache_prompt": False})  # each is read
 
     threads = [threading.Thread(target=work) for work in (chat, chat, document)]
     for thread in threads:

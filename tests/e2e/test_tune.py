@@ -171,3 +171,23 @@ def test_the_page_fits_wide_and_narrow_light_and_dark(folder):
         assert page.eval("document.querySelectorAll('.mark').length") >= 3
     finally:
         page.close()
+
+
+def test_reuse_of_a_running_server_decides_between_cache_and_quantization(tmp_path):
+    server = Server("--runner", "sim:reply_tokens=20,decode_base_us=200")
+    empty = tune("--runner", SIM, "--quick", "--reuse", server.url, "--out", tmp_path / "none", code=1)
+    assert "has looked no prompt up" in empty.stderr
+    for _ in range(10):
+        assert server.post("/v1/completions", {"prompt": "a word " * 100, "max_tokens": 20}).status_code == 200
+    done = tune("--runner", SIM, "--quick", "--reuse", server.url, "--out", tmp_path / "url")
+    assert server.stop() == 0
+    assert "for prompts of 700 tokens and answers of 20:" in done.stdout
+    assert re.search(r"at a reuse of (8[5-9]|90)% \(measured\)", done.stdout) and "Cache first" in done.stdout
+    cache = json.loads((tmp_path / "url" / "curves.json").read_text())["cache"]
+    assert cache["read_ms"] == pytest.approx(350, rel=0.05) and 0.85 < cache["reuse"] <= 0.9
+    assert cache["cache_spares_ms"] == pytest.approx(cache["read_ms"] * cache["reuse"], rel=0.05)
+    given = tune("--runner", SIM, "--quick", "--reuse", "0.5", "--out", tmp_path / "given")
+    assert "at a reuse of 50% (as given)" in given.stdout
+    assert "Prefix cache or quantized KV" in (tmp_path / "given" / "curves.html").read_text()
+    wrong = tune("--runner", SIM, "--reuse", "most", "--out", tmp_path / "wrong", code=2)
+    assert "--reuse: 'most' is neither" in wrong.stderr

@@ -116,8 +116,7 @@ function facts(list, pairs) {
 }
 
 function showMemory() {
-  const m = state.memory, idle = state.cache ? state.cache.idle_pages : 0;
-  const used = Math.max(0, m.pages_total - m.pages_free - idle);
+  const m = state.memory, used = m.pages_total - m.pages_free, idle = state.cache ? state.cache.idle_pages : 0;
   $("memory-bar").style.width = (m.pages_total ? (used / m.pages_total) * 100 : 0) + "%";
   facts($("memory"), [
     ["KV pages in use", `${count(used)} of ${count(m.pages_total)}`],
