@@ -23,7 +23,7 @@ typedef struct {
     int32_t *stop_tokens; /* owned: the request's own */
     uint32_t stop_token_count;
     service_tier tier;
-    uint32_t shared_tokens; /* of the first prompt; see sched/request.h */
+    uint32_t shared_tokens;                               /* of the first prompt; see sched/request.h */
     uint32_t turn_marks[TURN_MARKS_MAX], turn_mark_count; /* the same */
     uint64_t cache_salt;
     bool no_cache, keep;
