@@ -152,7 +152,7 @@ static void rows_do_not_know_their_company(void **unused)
         positions[i] = i * 7 % 90;
     for (int k = 0; k < KERNEL_COUNT; k++) {
         fixture f;
-        if (!fixture_open(&f, KERNELS[k], 2, (shape){1, 1, 16, 1, 0, 0}, 1))
+        if (!fixture_open(&f, KERNELS[k], 2, (shape){1, 1, 16, 1, 0, 0}, KV_F16, 1))
             continue;
         memcpy(many, x, ROWS * WIDTH * 4);
         memcpy(one, x, ROWS * WIDTH * 4);
