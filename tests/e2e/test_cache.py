@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import random
+import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -555,3 +557,56 @@ def test_forgetting_empties_the_disk_too(tmp_path):
     server = disk_server("model", folder)
     assert cached(ask(server, prompt)) == 0
     assert server.stop() == 0
+
+
+@pytest.fixture
+def redis(tmp_path):
+    """The URL of a Redis of its own, with a password."""
+    if not shutil.which("redis-server"):
+        pytest.skip("no redis-server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(["redis-server", "--port", str(port), "--requirepass", "sesame", "--save", "", "--dir",
+                                str(tmp_path)], stdout=subprocess.DEVNULL)
+
+    def answers():
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    until(answers)
+    yield f"redis://:sesame@127.0.0.1:{port}"
+    process.terminate()
+    process.wait(10)
+
+
+def test_two_servers_share_a_redis(redis):
+    needs_model("model")
+    flags = ["--model", MODEL, "--ctx", "4096", "--kv-memory", "256M", "--cache-redis", redis]
+    prompt = words("redis", 300)
+    first, second = Server(*flags), Server(*flags)
+    try:
+        assert any("cache:" in line and "redis 127.0.0.1:" in line for line in first.log)
+        one = ask(first, prompt, max_tokens=12).json()
+        pages = (one["usage"]["prompt_tokens"] - 1) // PAGE["model"]
+        ask(first, prompt)
+        until(lambda: first.metric("headway_cache_tier_stored_pages_total") >= pages)
+        other = ask(second, prompt, max_tokens=12).json()
+        assert other["choices"][0]["text"] == one["choices"][0]["text"]
+        assert other["headway_cache"]["hits"] == {"redis": pages * PAGE["model"]}
+        assert forget(second).status_code == 200
+        assert cached(ask(second, prompt)) == 0
+        assert "sesame" not in "".join(first.log) + json.dumps(state_of(first)) + first.http.get("/metrics").text
+    finally:
+        assert [first.stop(), second.stop()] == [0, 0]
+
+
+def test_a_redis_url_that_is_none_is_named_without_its_password(tmp_path):
+    needs_model("model")
+    for url in ("http://x", "redis://u:sesame@", "redis://h:99999"):
+        done = subprocess.run([HEADWAY, "serve", "--port", "0", "--model", str(MODEL), "--cache-redis", url],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 2 and "--cache-redis: " in done.stderr and "sesame" not in done.stderr, done.stderr
