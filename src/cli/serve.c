@@ -39,6 +39,7 @@ typedef struct {
     engine *engine;
     tokenizer *tokenizer;
     chat_template *chat_template;
+    buf template_text; /* its source */
     uint64_t created_unix;
     sampling_params sampling; /* where a request says nothing */
 } serve;
@@ -64,17 +65,19 @@ static status read_file(const char *path, buf *out, error *err)
 static status load_template(serve *s, span own, error *err)
 {
     const char *path = flag_text(&s->flags, "--chat-template");
-    buf text = {0};
+    buf *text = &s->template_text;
     status st = OK;
     if (path) {
-        st = read_file(path, &text, err);
-        if (st == OK && (st = chat_template_compile(&s->chat_template, buf_span(&text), err)))
+        st = read_file(path, text, err);
+        if (st == OK && (st = chat_template_compile(&s->chat_template, buf_span(text), err)))
             error_prefix(err, st, "--chat-template %s", path);
-    } else if (own.size && chat_template_compile(&s->chat_template, own, err)) {
+        return st;
+    }
+    buf_append(text, own.data ? own.data : "", own.size);
+    if (own.size && chat_template_compile(&s->chat_template, own, err)) {
         log_warn("the model's chat template cannot be used (%s): chat needs --chat-template FILE", err->text);
         s->chat_template = NULL;
     }
-    buf_free(&text);
     return st;
 }
 
@@ -260,6 +263,9 @@ static status run(serve *s, error *err)
     server_model model = {.engine = s->engine,
                           .tokenizer = s->tokenizer,
                           .chat_template = s->chat_template,
+                          .template_text = s->template_text.data,
+                          .tool_parser = flag_text(&s->flags, "--tool-parser"),
+                          .reasoning_parser = flag_text(&s->flags, "--reasoning-parser"),
                           .name = s->name,
                           .created_unix = s->created_unix,
                           .sampling = s->sampling.top_p > 0 ? &s->sampling : NULL,
@@ -315,6 +321,7 @@ int serve_main(int argc, char **argv)
     if (s.runner)
         s.runner->ops->close(s.runner);
     chat_template_destroy(s.chat_template);
+    buf_free(&s.template_text);
     tokenizer_destroy(s.tokenizer);
     tenants_close(s.tenants);
     return st ? command_fail(&serve_spec, &err, st == ERR_INVALID && !bad_model ? 2 : 1) : 0;

@@ -10,6 +10,7 @@
 #include "base/secret.h"
 #include "sched/policy.h"
 #include "tensor/kv_type.h"
+#include "text/output_parser.h"
 
 static const flag_spec serve_flags[] = {
     {"--model", "PATH", "the model, a GGUF file [the default model's place]", NULL},
@@ -38,6 +39,8 @@ static const flag_spec serve_flags[] = {
     {"--window-ms", "N", "gate: of decoding between two chunks [250]", NULL},
     {"--document-tokens", "N", "longer prompts are documents [by the bound]", NULL},
     {"--chat-template", "FILE", "a Jinja file instead of the model's own", NULL},
+    {"--tool-parser", "NAME", "how calls are written, or none [by the template]", NULL},
+    {"--reasoning-parser", "NAME", "how thoughts are, or none [by the template]", NULL},
     {"--curves", "FILE", "of `headway tune` [curves.json beside --config]", NULL},
     {"--runner", "NAME", "model, sim, sim:KEY=N,… or script:FILE", "model"},
     {NULL, NULL, NULL, NULL},
@@ -75,6 +78,17 @@ static bool is_auto(const char *text)
     return !text || strcmp(text, "auto") == 0;
 }
 
+static status check_parsers(const command_flags *flags, error *err)
+{
+    const char *calls = flag_text(flags, "--tool-parser"), *thoughts = flag_text(flags, "--reasoning-parser");
+    if (calls && strcmp(calls, "none") != 0 && !output_family_known(calls))
+        return error_set(err, ERR_INVALID, "--tool-parser: '%s', want none or one of %s", calls, output_families());
+    if (thoughts && strcmp(thoughts, "none") != 0 && !output_thoughts_known(thoughts))
+        return error_set(err, ERR_INVALID, "--reasoning-parser: '%s', want none or one of %s", thoughts,
+                         output_thoughts());
+    return OK;
+}
+
 status serve_flags_check(const command_flags *flags, error *err)
 {
     uint64_t number = 0;
@@ -104,7 +118,7 @@ status serve_flags_check(const command_flags *flags, error *err)
         return error_set(err, ERR_INVALID, "--chat-share: '%s' is not a number from 0 to 1", text);
     if (policy && !policy_find(policy))
         return error_set(err, ERR_INVALID, "--policy: '%s', want one of %s", policy, policy_names());
-    return OK;
+    return check_parsers(flags, err);
 }
 
 uint32_t serve_flags_number(const command_flags *flags, const char *name)

@@ -4,6 +4,8 @@
 #ifndef HEADWAY_SERVER_EXCHANGE_H
 #define HEADWAY_SERVER_EXCHANGE_H
 
+#include "server/answer_pieces.h"
+#include "server/api/chat_form.h"
 #include "server/api/plan.h"
 #include "server/connection.h"
 #include "server/forward.h"
@@ -16,13 +18,24 @@
 typedef struct exchange exchange;
 typedef struct generation generation;
 
-/* How a dialect writes what was generated. All on the loop thread. */
+/* How a dialect writes what was generated: whole frames and bodies. A function may be NULL where it says so. All on
+ * the loop thread. */
 typedef struct {
-    const char *id_prefix, *object, *chunk_object;
-    /* One choice of a chunk: new text, or (finish != NULL) the end. Uses and clears g's log-probabilities. */
-    void (*chunk_choice)(buf *out, const exchange *x, generation *g, span text, const char *finish);
-    void (*full_choice)(buf *out, const exchange *x, generation *g);
-    void (*logprob)(const exchange *x, generation *g, const sampled_token *token); /* adds to g->logprobs */
+    const char *id_prefix;                /* of x->id */
+    const char *call_prefix;              /* of generation_call_id; NULL: "call_" */
+    const char *stream_type;              /* NULL: server-sent events */
+    const char *ping;                     /* what is sent when nothing else is; NULL: a comment of server-sent events */
+    bool keeps_all;                       /* g->all holds all pieces, in a stream too */
+    void (*begin)(buf *out, exchange *x); /* accepted: the first frames of a stream; NULL */
+    void (*pieces)(buf *out, exchange *x,
+                   generation *g); /* frames of g->pieces: at least one, or only log-probabilities */
+    void (*finish)(buf *out, exchange *x, generation *g); /* frames of its end, for the reason g->finish */
+    void (*end)(buf *out, exchange *x); /* the last frames of a stream, all generations have ended; NULL */
+    void (*failed)(buf *out, exchange *x, generation *g); /* a stream breaks: g->error; NULL: as OpenAI's */
+    void (*whole)(buf *out, exchange *x);                 /* the body of an answer that is no stream; from g->pieces */
+    void (*progress)(buf *out, exchange *x, const generation *g, const engine_event *event); /* frames; NULL */
+    void (*logprob)(const exchange *x, generation *g, const sampled_token *token); /* adds to g->logprobs; NULL */
+    void (*write_error)(const api_error *e, buf *out); /* the body of an error; NULL: as OpenAI's */
 } answer_format;
 
 typedef struct {
@@ -34,18 +47,32 @@ typedef struct {
     const answer_format *format; /* the handler leaves a plan to be generated; NULL: it leaves an answer */
 } route;
 
+typedef struct {
+    char text[32];
+} call_id;
+
 struct generation { /* one sequence */
     exchange *exchange;
     uint32_t index;
     uint64_t id; /* the engine's */
     detokenizer decode;
     stop_matcher stop;
-    buf text;        /* not sent yet */
+    output_parser *parser; /* owned; NULL: all is text */
+    answer_pieces pieces;  /* not sent yet */
+    answer_pieces all;     /* of a format that keeps them */
+    call_id *calls;        /* owned: those that have begun */
+    uint32_t call_count, calls_whole;
+    struct {
+        uint32_t index;
+        int kind;
+    } block;         /* the format's own: what it is writing */
     buf logprobs[4]; /* not sent yet; columns as the format likes */
     size_t text_offset;
-    uint32_t tokens, prompt_tokens, cached;
+    uint32_t taken; /* the format's own: pieces written already */
+    uint32_t tokens, thought_tokens, prompt_tokens, cached;
     cache_lookup lookup; /* once it is done */
-    const char *finish;  /* NULL: going on */
+    const char *finish;  /* NULL: going on; "stop", "length", "tool_calls", "abort", "error" */
+    int stop_string;     /* index in the plan's of the one that ended it; -1 */
     bool stopped;        /* by a stop string: what comes later is dropped */
     bool done;           /* the engine has let go */
     bool begun, ended;   /* first and last chunk written */
@@ -60,7 +87,7 @@ struct generation { /* one sequence */
 struct exchange {
     server *server;
     const server_model *model;
-    bool takes_parts; /* the template prints text parts itself */
+    const chat_form *form; /* what its template knows; NULL: nothing */
     connection *connection;
     const route *route;
     exchange *next, *previous, *next_dirty, *next_large;
@@ -82,6 +109,7 @@ struct exchange {
         buf body, headers; /* headers: further lines, each with CR LF */
     } answer;
     api_error error;
+    void (*write_error)(const api_error *e, buf *out); /* set by a handler without a format; NULL: the format's */
     buf warnings, ignored;
     buf prefix; /* of every chunk */
     generation *generations;
@@ -89,6 +117,8 @@ struct exchange {
     uint64_t arrived_us, sent_us, read_us; /* read_us: its last byte was read */
     uint64_t created_unix;
     char id[48];
+    void *own;                   /* the dialect's, from its handler on */
+    void (*free_own)(void *own); /* NULL: there is none */
 };
 
 span exchange_warning_header(const exchange *x, buf *scratch);
@@ -103,6 +133,8 @@ void generation_event(const engine_event *event);
 void generation_flush(exchange *x);
 void generation_cancel_all(exchange *x);
 void generation_heartbeat(exchange *x);
+void generation_free(generation *g);                                /* what it owns */
+const char *generation_call_id(const generation *g, uint32_t call); /* of a call that has begun; never NULL */
 
 /* For the handlers: the server's own state. */
 typedef struct server_measures server_measures;

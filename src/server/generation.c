@@ -1,11 +1,13 @@
-/* server/generation.c: from engine events to bytes. A generation's text goes detokenizer -> stop matcher -> g->text; a
- * stream takes it from there frame by frame, unless its client reads too slowly: then text collects (a few bytes a
- * token) until there is room, and leaves as one frame. A client that takes nothing for the stall deadline is gone. */
+/* server/generation.c: from engine events to bytes. A generation's text goes detokenizer -> stop matcher -> output
+ * parser -> g->pieces; a stream takes them from there frame by frame, unless its client reads too slowly: then text
+ * collects (a few bytes a token) until there is room, and leaves as one frame. A client that takes nothing for the
+ * stall deadline is gone. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/api/openai_answer.h"
 #include "server/api/params.h"
 #include "server/cache_usage.h"
 #include "server/exchange.h"
@@ -122,14 +124,25 @@ static bool refuse_submit(exchange *x, const request *r, status code, const char
     return api_fail(&x->error, 429, NULL, "%s", text);
 }
 
+static status open_parser(exchange *x, generation *g, error *err)
+{
+    output_parser_config config = {.family = x->plan.output.family,
+                                   .thoughts = x->plan.output.thoughts,
+                                   .thought_open = x->plan.output.thought_open,
+                                   .tools = x->plan.output.tools};
+    return config.family || config.thoughts ? output_parser_create(&g->parser, &config, err) : OK;
+}
+
 static bool submit_one(exchange *x, uint32_t index)
 {
     generation *g = &x->generations[index];
-    *g = (generation){.exchange = x, .index = index, .decode.keep_specials = x->plan.keep_specials};
+    *g = (generation){.exchange = x, .index = index, .stop_string = -1};
+    error err = {0};
+    if (open_parser(x, g, &err))
+        return api_fail(&x->error, 500, NULL, "%s", err.text);
     request *r = make_request(x, g, index / x->plan.choices, index % x->plan.choices);
     if (!r)
         return api_fail(&x->error, 500, NULL, "out of memory");
-    error err = {0};
     g->id = r->id;
     g->prompt_tokens = r->prompt_count;
     g->tenant = r->tenant;
@@ -185,6 +198,14 @@ static bool admit(exchange *x)
     return longest == mean || server_admit(x->server, &ask, &x->error);
 }
 
+static void write_frame(exchange *x, const buf *frame)
+{
+    if (!frame->size)
+        return;
+    x->sent_us = clock_now_us();
+    connection_stream(x->connection, buf_span(frame));
+}
+
 static void begin_stream(exchange *x)
 {
     buf headers = {0}, scratch = {0};
@@ -192,22 +213,25 @@ static void begin_stream(exchange *x)
     span warning = exchange_warning_header(x, &scratch);
     buf_append(&headers, warning.data, warning.size);
     x->streaming = true;
-    connection_begin_stream(x->connection, "text/event-stream; charset=utf-8", buf_span(&headers));
+    const char *type = x->route->format->stream_type;
+    connection_begin_stream(x->connection, type ? type : "text/event-stream; charset=utf-8", buf_span(&headers));
     buf_free(&headers);
     buf_free(&scratch);
 }
 
-static void write_prefix(exchange *x)
+static void begin_answer(exchange *x)
 {
     const answer_format *format = x->route->format;
+    buf frame = {0};
     snprintf(x->id, sizeof x->id, "%s%016llx", format->id_prefix, (unsigned long long)server_random(x->server));
     x->created_unix = clock_unix_seconds();
-    buf_printf(&x->prefix, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%llu,\"model\":", x->id,
-               x->plan.stream ? format->chunk_object : format->object, (unsigned long long)x->created_unix);
-    json_text_string(&x->prefix, span_from(x->model->name));
-    if (x->plan.tier != TIER_NONE)
-        buf_printf(&x->prefix, ",\"service_tier\":\"%s\"", terms_tier_text(&x->terms, x->plan.tier));
-    buf_text(&x->prefix, ",\"system_fingerprint\":\"headway\",\"choices\":[");
+    if (x->plan.stream)
+        begin_stream(x);
+    if (format->begin)
+        format->begin(&frame, x);
+    if (frame.size && x->streaming)
+        write_frame(x, &frame);
+    buf_free(&frame);
 }
 
 void generation_start(exchange *x)
@@ -228,9 +252,7 @@ void generation_start(exchange *x)
         return;
     }
     histogram_observe(server_measures_of(x->server)->serving.request_n, x->plan.choices);
-    write_prefix(x);
-    if (x->plan.stream)
-        begin_stream(x);
+    begin_answer(x);
 }
 
 void generation_cancel_all(exchange *x)
@@ -241,6 +263,79 @@ void generation_cancel_all(exchange *x)
 }
 
 /* ---- from the engine ---- */
+
+/* An id for the call that begins; a template that wants short ones gets them back. */
+static void name_call(generation *g)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    exchange *x = g->exchange;
+    const char *prefix = x->route->format->call_prefix ? x->route->format->call_prefix : "call_";
+    bool short_id = x->form && x->form->short_ids;
+    call_id *grown = realloc(g->calls, (g->call_count + 1) * sizeof *grown);
+    if (!grown)
+        return;
+    g->calls = grown;
+    char *id = grown[g->call_count++].text;
+    size_t at = short_id ? 0 : strlen(prefix), end = short_id ? 9 : at + 20;
+    memcpy(id, prefix, at);
+    while (at < end)
+        id[at++] = letters[server_random(x->server) % (sizeof letters - 1)];
+    id[at] = 0;
+}
+
+static void take_piece(void *context, const output_piece *piece)
+{
+    generation *g = context;
+    exchange *x = g->exchange;
+    if (g->stopped)
+        return;
+    if (piece->kind == PIECE_CALL)
+        name_call(g);
+    answer_pieces_add(&g->pieces, piece);
+    if (x->route->format->keeps_all)
+        answer_pieces_add(&g->all, piece);
+    if (piece->kind != PIECE_CALL_END)
+        return;
+    g->calls_whole++;
+    if (x->plan.output.one_call) {
+        g->stopped = true;
+        g->finish = "tool_calls";
+    }
+}
+
+/* Text that was generated, `end`: the last of it. True: the answer ends here, g->finish says why. */
+static bool take_text(generation *g, const buf *text, bool end)
+{
+    exchange *x = g->exchange;
+    buf sure = {0};
+    g->stop_string = stop_push(&g->stop, &x->plan.stops, buf_span(text), x->plan.include_stop, &sure);
+    bool found = g->stop_string >= 0;
+    if (end && !found)
+        stop_finish(&g->stop, &sure);
+    if (g->parser) {
+        output_parser_feed(g->parser, buf_span(&sure), take_piece, g);
+        if ((end || found) && !g->stopped)
+            output_parser_end(g->parser, take_piece, g);
+    } else if (sure.size) {
+        take_piece(g, &(output_piece){.kind = PIECE_TEXT, .text = buf_span(&sure)});
+    }
+    buf_free(&sure);
+    if (found && !g->stopped) {
+        g->stopped = true;
+        g->finish = "stop";
+    }
+    return g->stopped;
+}
+
+/* Control tokens are printed when they are asked for, or are part of how calls and thoughts are written. */
+static void decode(generation *g, token_id token, buf *out)
+{
+    const exchange *x = g->exchange;
+    const tokenizer *t = x->model->tokenizer;
+    g->decode.keep_specials = x->plan.keep_specials || (g->parser && tokenizer_is_control(t, token) &&
+                                                        output_parser_wants(g->parser, tokenizer_token_text(t, token)));
+    detokenizer_push(&g->decode, t, token, out);
+}
 
 static void take_token(generation *g, const engine_event *event)
 {
@@ -258,17 +353,15 @@ static void take_token(generation *g, const engine_event *event)
     }
     g->last_us = event->time_us;
     g->tokens++;
-    buf piece = {0};
-    detokenizer_push(&g->decode, x->model->tokenizer, event->token.token, &piece);
-    if (x->plan.want_logprobs)
+    g->thought_tokens += g->parser && output_parser_in_thought(g->parser);
+    buf text = {0};
+    decode(g, event->token.token, &text);
+    if (x->plan.want_logprobs && x->route->format->logprob)
         x->route->format->logprob(x, g, &event->token);
-    if (stop_push(&g->stop, &x->plan.stops, buf_span(&piece), x->plan.include_stop, &g->text) >= 0) {
-        g->stopped = true;
-        g->finish = "stop";
+    if (take_text(g, &text, false))
         engine_cancel(x->model->engine, g->id, FINISH_STOP);
-    }
-    buf_free(&piece);
-    if (g->text.size + g->logprobs[0].size > UNSENT_MAX && x->streaming) {
+    buf_free(&text);
+    if (g->pieces.bytes.size + g->logprobs[0].size > UNSENT_MAX && x->streaming) {
         engine_cancel(x->model->engine, g->id, FINISH_CANCELLED);
         g->stopped = true;
     }
@@ -286,13 +379,11 @@ static void take_finish(generation *g, const engine_event *event)
     g->prefill_us = event->prefill_us;
     g->decode_us = event->decode_us;
     if (!g->stopped) {
-        buf piece = {0};
-        detokenizer_finish(&g->decode, &piece);
-        int found = stop_push(&g->stop, &x->plan.stops, buf_span(&piece), x->plan.include_stop, &g->text);
-        g->finish = found >= 0 ? "stop" : names[event->reason];
-        if (found < 0)
-            stop_finish(&g->stop, &g->text);
-        buf_free(&piece);
+        buf text = {0};
+        detokenizer_finish(&g->decode, &text);
+        if (!take_text(g, &text, true))
+            g->finish = event->reason == FINISH_STOP && g->calls_whole ? "tool_calls" : names[event->reason];
+        buf_free(&text);
     }
     g->finish = g->finish ? g->finish : "abort";
     if (event->reason == FINISH_ERROR)
@@ -318,108 +409,43 @@ static void measure_finish(generation *g, const engine_event *event)
         histogram_observe(m->per_token_s, seconds(g->last_us - g->first_us) / (g->tokens - 1));
 }
 
-static void write_frame(exchange *x, const buf *frame)
-{
-    x->sent_us = clock_now_us();
-    connection_stream(x->connection, buf_span(frame));
-}
-
 static void take_progress(generation *g, const engine_event *event)
 {
     exchange *x = g->exchange;
     g->prompt_done = event->prompt_done;
     g->cached = event->cached;
-    if (!x->connection || !x->streaming || !x->plan.return_progress || connection_congested(x->connection))
+    if (!x->connection || !x->streaming || !x->plan.return_progress || !x->route->format->progress ||
+        connection_congested(x->connection))
         return;
     buf frame = {0};
-    buf_printf(&frame,
-               "data: %s],\"prompt_progress\":{\"total\":%u,\"cache\":%u,\"processed\":%u,\"time_ms\":%llu}}\n\n",
-               x->prefix.data, event->prompt_total, event->cached, event->prompt_done,
-               (unsigned long long)(event->time_us - x->arrived_us) / 1000);
+    x->route->format->progress(&frame, x, g, event);
     write_frame(x, &frame);
     buf_free(&frame);
 }
 
 /* ---- to the client ---- */
 
-static void write_usage(buf *out, const exchange *x, const generation *only)
+/* What there is of `g`, or its end. */
+static void write_chunk(exchange *x, generation *g, bool end)
 {
-    uint64_t prompt = 0, generated = 0, cached = 0;
-    bool known =
-        true; /* what was cached: the engine says it with the end, or before if the prompt took several steps */
-    for (uint32_t i = 0; i < x->count; i++) {
-        const generation *g = &x->generations[i];
-        bool first = i % x->plan.choices == 0; /* the choices of a prompt share it */
-        prompt += first ? g->prompt_tokens : 0;
-        cached += first ? g->cached : 0;
-        known = known && (!first || g->done || g->cached);
-        generated += !only || only == g ? g->tokens : 0;
-    }
-    buf_printf(out, "\"usage\":{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu",
-               (unsigned long long)prompt, (unsigned long long)generated, (unsigned long long)(prompt + generated));
-    if (known)
-        buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%llu}", (unsigned long long)cached);
-    buf_byte(out, '}');
-}
-
-static void write_rate(buf *out, const char *name, uint32_t count, uint64_t us)
-{
-    double ms = (double)us * 1e-3;
-    buf_printf(out, "\"%s_n\":%u,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,\"%s_per_second\":%.3f", name, count, name, ms,
-               name, count ? ms / count : 0.0, name, us ? count * 1e6 / (double)us : 0.0);
-}
-
-/* While it runs, the durations as seen from here. */
-static void write_timings(buf *out, const generation *g)
-{
-    uint64_t prompt_us = g->done ? g->prefill_us : g->first_us - g->exchange->arrived_us;
-    uint64_t predicted_us = g->done ? g->decode_us : g->last_us - g->first_us;
-    buf_printf(out, "\"timings\":{\"cache_n\":%u,", g->cached);
-    write_rate(out, "prompt", g->prompt_tokens - g->cached, prompt_us);
-    buf_byte(out, ',');
-    write_rate(out, "predicted", g->tokens, predicted_us);
-    buf_byte(out, '}');
-}
-
-/* One chunk of `g`: its text so far, or its end. */
-static void write_chunk(exchange *x, generation *g, const char *finish)
-{
+    const answer_format *format = x->route->format;
     buf frame = {0};
-    buf_reserve(&frame, x->prefix.size + g->text.size + 200);
-    buf_text(&frame, "data: ");
-    buf_append(&frame, x->prefix.data, x->prefix.size);
-    x->route->format->chunk_choice(&frame, x, g, finish ? (span){0} : buf_span(&g->text), finish);
-    buf_byte(&frame, ']');
-    if (x->plan.continuous_usage) {
-        buf_byte(&frame, ',');
-        write_usage(&frame, x, g);
-    } else if (x->plan.include_usage) {
-        buf_text(&frame, ",\"usage\":null");
-    }
-    if (x->count == 1 && (finish || x->plan.timings)) {
-        buf_byte(&frame, ',');
-        write_timings(&frame, g);
-    }
-    if (x->count == 1 && finish)
-        cache_usage_field(x, g, &frame);
-    buf_text(&frame, "}\n\n");
+    (end ? format->finish : format->pieces)(&frame, x, g);
     write_frame(x, &frame);
     buf_free(&frame);
-    if (!finish && g->last_us <= x->sent_us)
+    if (end)
+        return;
+    if (g->last_us <= x->sent_us)
         histogram_observe(server_measures_of(x->server)->delivery_s, seconds(x->sent_us - g->last_us));
     g->begun = true;
-    if (!finish)
-        buf_clear(&g->text);
+    answer_pieces_clear(&g->pieces);
 }
 
-static void write_stream_error(exchange *x, const generation *g)
+static void write_stream_error(exchange *x, generation *g)
 {
-    api_error e = {0};
+    const answer_format *format = x->route->format;
     buf frame = {0};
-    api_fail(&e, 500, NULL, "%s", g->error[0] ? g->error : "the engine failed");
-    buf_text(&frame, "data: ");
-    api_error_write(&e, &frame);
-    buf_text(&frame, "\n\n");
+    (format->failed ? format->failed : openai_failed)(&frame, x, g);
     write_frame(x, &frame);
     buf_free(&frame);
 }
@@ -428,26 +454,22 @@ static void stream_one(exchange *x, generation *g)
 {
     if (g->ended || connection_congested(x->connection))
         return;
-    if (g->text.size || (g->logprobs[0].size && !g->done))
-        write_chunk(x, g, NULL);
+    if (g->pieces.count || (g->logprobs[0].size && !g->done))
+        write_chunk(x, g, false);
     if (!g->done)
         return;
     if (strcmp(g->finish, "error") == 0)
         write_stream_error(x, g);
     else
-        write_chunk(x, g, g->finish);
+        write_chunk(x, g, true);
     g->ended = true;
 }
 
 static void end_stream(exchange *x)
 {
     buf frame = {0};
-    if (x->plan.include_usage) {
-        buf_printf(&frame, "data: %s],", x->prefix.data);
-        write_usage(&frame, x, NULL);
-        buf_text(&frame, "}\n\n");
-    }
-    buf_text(&frame, "data: [DONE]\n\n");
+    if (x->route->format->end)
+        x->route->format->end(&frame, x);
     write_frame(x, &frame);
     buf_free(&frame);
     connection *c = x->connection;
@@ -463,23 +485,9 @@ static void answer_whole(exchange *x)
         else if (strcmp(x->generations[i].finish, "abort") == 0)
             api_fail(&x->error, 503, NULL, "the server stopped before the answer was complete");
     if (!x->error.status) {
-        buf *out = &x->answer.body;
         x->answer.status = 200;
         x->answer.type = "application/json";
-        buf_append(out, x->prefix.data, x->prefix.size);
-        for (uint32_t i = 0; i < x->count; i++) {
-            if (i)
-                buf_byte(out, ',');
-            x->route->format->full_choice(out, x, &x->generations[i]);
-        }
-        buf_text(out, "],");
-        write_usage(out, x, NULL);
-        if (x->count == 1) {
-            buf_byte(out, ',');
-            write_timings(out, &x->generations[0]);
-            cache_usage_field(x, &x->generations[0], out);
-        }
-        buf_byte(out, '}');
+        x->route->format->whole(&x->answer.body, x);
         cache_usage_header(x, &x->answer.headers);
     }
     exchange_respond(x);
@@ -508,7 +516,7 @@ void generation_event(const engine_event *event)
     exchange *x = g->exchange;
     if (event->kind == EVENT_TOKEN && !g->stopped && x->connection) {
         take_token(g, event);
-        if (x->streaming && g->text.size) /* a frame for each token, all of a wake-up in one write */
+        if (x->streaming && g->pieces.count) /* a frame for each token, all of a wake-up in one write */
             stream_one(x, g);
     } else if (event->kind == EVENT_PROGRESS) {
         take_progress(g, event);
@@ -521,7 +529,27 @@ void generation_event(const engine_event *event)
 
 void generation_heartbeat(exchange *x)
 {
-    static const buf comment = {.data = ": waiting\n\n", .size = 11};
-    if (!connection_congested(x->connection))
-        write_frame(x, &comment);
+    const char *ping = x->route->format->ping;
+    buf frame = {0};
+    if (connection_congested(x->connection))
+        return;
+    buf_text(&frame, ping ? ping : ": waiting\n\n");
+    write_frame(x, &frame);
+    buf_free(&frame);
+}
+
+void generation_free(generation *g)
+{
+    output_parser_destroy(g->parser);
+    answer_pieces_free(&g->pieces);
+    answer_pieces_free(&g->all);
+    free(g->calls);
+    buf_free(&g->stop.held);
+    for (size_t k = 0; k < 4; k++)
+        buf_free(&g->logprobs[k]);
+}
+
+const char *generation_call_id(const generation *g, uint32_t call)
+{
+    return call < g->call_count ? g->calls[call].text : "";
 }

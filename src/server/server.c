@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "server/api/messages.h"
 #include "server/debug/trace_stream.h"
 #include "server/exchange.h"
 #include "server/forward_choice.h"
@@ -48,7 +47,8 @@ struct server {
     rng random;
     const char *tier_names[TIERS_MAX];
     uint64_t last_id;
-    bool draining, stopping, takes_parts;
+    bool draining, stopping;
+    chat_form form;
     atomic_bool stop_asked;
     engine_event events[EVENTS_AT_ONCE];
 };
@@ -164,7 +164,7 @@ static exchange *exchange_create(server *s, connection *c, const route *r)
         return NULL;
     x->server = s;
     x->model = &s->model;
-    x->takes_parts = s->takes_parts;
+    x->form = &s->form;
     x->connection = c;
     x->route = r;
     x->arrived_us = x->sent_us = clock_now_us();
@@ -195,13 +195,8 @@ static void exchange_destroy(exchange *x)
             break;
         }
     s->open--;
-    for (uint32_t i = 0; i < x->count; i++) {
-        generation *g = &x->generations[i];
-        buf_free(&g->text);
-        buf_free(&g->stop.held);
-        for (size_t k = 0; k < 4; k++)
-            buf_free(&g->logprobs[k]);
-    }
+    for (uint32_t i = 0; i < x->count; i++)
+        generation_free(&x->generations[i]);
     free(x->generations);
     plan_free(&x->plan);
     buf_free(&x->body);
@@ -214,6 +209,8 @@ static void exchange_destroy(exchange *x)
     buf_free(&x->warnings);
     buf_free(&x->ignored);
     buf_free(&x->prefix);
+    if (x->free_own)
+        x->free_own(x->own);
     free(x);
 }
 
@@ -236,6 +233,17 @@ span exchange_warning_header(const exchange *x, buf *scratch)
     return buf_span(scratch);
 }
 
+static void write_error(exchange *x)
+{
+    const answer_format *format = x->route ? x->route->format : NULL;
+    if (x->write_error)
+        x->write_error(&x->error, &x->answer.body);
+    else if (format && format->write_error)
+        format->write_error(&x->error, &x->answer.body);
+    else
+        api_error_write(&x->error, &x->answer.body);
+}
+
 void exchange_respond(exchange *x)
 {
     buf headers = {0};
@@ -244,7 +252,7 @@ void exchange_respond(exchange *x)
         return;
     if (x->error.status) {
         buf_clear(&x->answer.body);
-        api_error_write(&x->error, &x->answer.body);
+        write_error(x);
         x->answer.status = x->error.status;
         x->answer.type = "application/json";
         api_error_headers(&x->error, &headers);
@@ -741,7 +749,7 @@ static status read_tier_names(server *s, error *err)
 status server_run(server *s, const server_model *model, error *err)
 {
     s->model = *model;
-    s->takes_parts = model->chat_template && messages_template_takes_parts(model->chat_template);
+    chat_form_read(&s->form, model);
     status code =
         measures_open(&s->measures, model->name, engine_runner_info(model->engine), model->cache_bytes > 0, err);
     if (!code)

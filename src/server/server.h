@@ -29,7 +29,9 @@ typedef struct {         /* borrowed until server_destroy */
 typedef struct { /* what is served; borrowed until server_destroy */
     engine *engine;
     const tokenizer *tokenizer;
-    const chat_template *chat_template; /* NULL: chat answers 400 */
+    const chat_template *chat_template;         /* NULL: chat answers 400 */
+    const char *template_text;                  /* its source; NULL allowed */
+    const char *tool_parser, *reasoning_parser; /* of text/output_parser.h, "none"; NULL: by the template's text */
     const char *name;
     uint64_t created_unix;
     uint32_t context_length;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "server/api/params.h"
 #include "server/api/shared_prefix.h"
+#include "server/api/tool_choice.h"
 
 enum { MESSAGES_MAX = 20000 };
 
@@ -103,7 +104,7 @@ static void prepare_tool_calls(json_t *message)
 
 static bool prepare_messages(exchange *x, json_t *messages)
 {
-    bool takes_parts = x->takes_parts;
+    bool takes_parts = x->form && x->form->takes_parts;
     size_t i;
     json_t *message;
     json_array_foreach(messages, i, message)
@@ -146,14 +147,11 @@ static void add_extra_variables(json_t *variables, json_t *extra)
     }
 }
 
-/* The template's variables out of the request. NULL: x->error is set. */
-static json_t *make_variables(exchange *x, json_t *body, json_t *messages)
+/* The template's variables out of the request. */
+static json_t *make_variables(exchange *x, json_t *body, json_t *messages, json_t *tools)
 {
     const server_model *model = x->model;
-    json_t *variables = json_object(), *tools = json_object_get(body, "tools");
-    json_t *choice = json_object_get(body, "tool_choice"), *extra = json_object_get(body, "chat_template_kwargs");
-    bool use_tools =
-        json_array_size(tools) && !(json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0);
+    json_t *variables = json_object(), *extra = json_object_get(body, "chat_template_kwargs");
     if (extra && json_is_object(extra))
         add_extra_variables(variables, extra);
     json_t *effort = json_object_get(body, "reasoning_effort");
@@ -162,13 +160,11 @@ static json_t *make_variables(exchange *x, json_t *body, json_t *messages)
     json_object_set(variables, "messages", messages);
     json_t *null = json_null(), *documents = json_object_get(body, "documents"),
            *go_on = json_object_get(body, "add_generation_prompt");
-    json_object_set(variables, "tools", use_tools ? tools : null);
+    json_object_set(variables, "tools", tools ? tools : null);
     json_object_set(variables, "documents", documents ? documents : null);
     json_object_set_new(variables, "add_generation_prompt", json_boolean(!go_on || !json_is_false(go_on)));
     set_token(variables, "bos_token", model->tokenizer, tokenizer_bos(model->tokenizer));
     set_token(variables, "eos_token", model->tokenizer, tokenizer_eos(model->tokenizer));
-    if (use_tools)
-        params_warn(x, "tools: rendered into the prompt; calls are not parsed, the answer is text");
     return variables;
 }
 
@@ -198,9 +194,10 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
         return api_fail(
             &x->error, 400, "messages",
             "this model has no chat template: start the server with --chat-template FILE, or use /v1/completions");
-    if (!prepare_messages(x, messages))
+    json_t *tools = NULL;
+    if (!tool_choice_read(x, body, &tools) || !prepare_messages(x, messages))
         return false;
-    json_t *variables = make_variables(x, body, messages);
+    json_t *variables = make_variables(x, body, messages, tools);
     render_result rendered = {0};
     error err = {0};
     bool ok = chat_template_render(t, variables, clock_unix_seconds(), &rendered, &err) == OK;
@@ -209,6 +206,8 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
                  err.text);
     ok = ok && tokenize_rendered(x, &rendered, out);
     if (ok) {
+        x->plan.output.thoughts = x->form ? x->form->thoughts : NULL;
+        x->plan.output.thought_open = output_thought_is_open(x->plan.output.thoughts, buf_span(&rendered.text));
         x->plan.keep |= messages_continue(messages);
         x->plan.shared_tokens =
             shared_prefix_tokens(x->model->tokenizer, out, shared_prefix_bytes(messages, &rendered));

@@ -4,20 +4,8 @@
 
 #include "server/api/messages.h"
 #include "server/api/openai.h"
+#include "server/api/openai_answer.h"
 #include "server/api/params.h"
-
-static bool read_tool_choice(exchange *x, json_t *value)
-{
-    const char *choice = json_string_value(value);
-    if (choice && (strcmp(choice, "auto") == 0 || strcmp(choice, "none") == 0))
-        return true;
-    return params_unsupported(x, "tool_choice", "only \"auto\" and \"none\"");
-}
-
-static bool read_tools(exchange *x, json_t *value)
-{
-    return json_is_array(value) || api_fail(&x->error, 400, "tools", "tools must be an array");
-}
 
 static bool read_kwargs(exchange *x, json_t *value)
 {
@@ -48,8 +36,9 @@ static const param_field fields[] = {
     {"documents", NULL},
     {"reasoning_effort", NULL},
     {"add_generation_prompt", NULL},
-    {"tools", read_tools},
-    {"tool_choice", read_tool_choice},
+    {"tools", NULL},
+    {"tool_choice", NULL},
+    {"parallel_tool_calls", NULL},
     {"chat_template_kwargs", read_kwargs},
     {"logprobs", read_logprobs},
     {"top_logprobs", read_top_logprobs},
@@ -136,34 +125,155 @@ static void write_finish(buf *out, const char *finish)
         buf_text(out, ",\"finish_reason\":null}");
 }
 
-static void chat_chunk_choice(buf *out, const exchange *x, generation *g, span text, const char *finish)
+static void write_text_field(buf *out, const char *name, span text)
 {
+    buf_printf(out, "\"%s\":", name);
+    json_text_string(out, text);
+}
+
+/* Thoughts under the two names that clients read. */
+static void write_thought(buf *out, span text)
+{
+    write_text_field(out, "reasoning_content", text);
+    buf_byte(out, ',');
+    write_text_field(out, "reasoning", text);
+}
+
+static void write_call(buf *out, const generation *g, uint32_t call, span name, span arguments, bool index)
+{
+    buf_byte(out, '{');
+    if (index)
+        buf_printf(out, "\"index\":%u,", call);
+    buf_printf(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{", generation_call_id(g, call));
+    write_text_field(out, "name", name);
+    buf_byte(out, ',');
+    write_text_field(out, "arguments", arguments);
+    buf_text(out, "}}");
+}
+
+/* One piece as a field of a delta; false: it is none. */
+static bool write_delta(buf *out, const generation *g, const answer_piece *piece, span text)
+{
+    switch (piece->kind) {
+    case PIECE_TEXT:
+        write_text_field(out, "content", text);
+        return true;
+    case PIECE_THOUGHT:
+        write_thought(out, text);
+        return true;
+    case PIECE_CALL:
+        buf_text(out, "\"tool_calls\":[");
+        write_call(out, g, piece->call, text, (span){0}, true);
+        buf_byte(out, ']');
+        return true;
+    case PIECE_ARGUMENTS:
+        buf_printf(out, "\"tool_calls\":[{\"index\":%u,\"function\":{", piece->call);
+        write_text_field(out, "arguments", text);
+        buf_text(out, "}}]");
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void chat_chunk_choice(buf *out, const exchange *x, generation *g, const char *finish)
+{
+    const answer_piece *piece = finish || g->taken >= g->pieces.count ? NULL : &g->pieces.items[g->taken];
     buf_printf(out, "{\"index\":%u,\"delta\":{", g->index);
-    if (!g->begun)
+    bool first = !g->begun;
+    if (first)
         buf_text(out, "\"role\":\"assistant\",");
-    if (!finish || !g->begun || text.size) {
-        buf_text(out, "\"content\":");
-        json_text_string(out, text);
+    if (piece) {
+        if (first && piece->kind != PIECE_TEXT)
+            buf_text(out, "\"content\":null,");
+        write_delta(out, g, piece, answer_piece_text(&g->pieces, g->taken));
+    } else if (first || !finish) {
+        buf_text(out, "\"content\":\"\"");
     }
     buf_byte(out, '}');
     write_logprobs(out, x, g);
     write_finish(out, finish);
+    g->begun = true;
+}
+
+static void write_calls(buf *out, const generation *g)
+{
+    uint32_t call = 0;
+    buf_text(out, ",\"tool_calls\":[");
+    for (uint32_t i = 0; i < g->pieces.count; i++) {
+        if (g->pieces.items[i].kind != PIECE_CALL)
+            continue;
+        buf arguments = {0};
+        answer_pieces_join(&g->pieces, PIECE_ARGUMENTS, call, &arguments);
+        if (call)
+            buf_byte(out, ',');
+        write_call(out, g, call, answer_piece_text(&g->pieces, i), buf_span(&arguments), false);
+        buf_free(&arguments);
+        call++;
+    }
+    buf_byte(out, ']');
 }
 
 static void chat_full_choice(buf *out, const exchange *x, generation *g)
 {
+    buf text = {0};
     buf_printf(out, "{\"index\":%u,\"message\":{\"role\":\"assistant\",\"content\":", g->index);
-    json_text_string(out, buf_span(&g->text));
+    if (answer_pieces_join(&g->pieces, PIECE_TEXT, 0, &text) || !g->call_count)
+        json_text_string(out, buf_span(&text));
+    else
+        buf_text(out, "null");
+    buf_clear(&text);
+    if (answer_pieces_join(&g->pieces, PIECE_THOUGHT, 0, &text)) {
+        buf_byte(out, ',');
+        write_thought(out, buf_span(&text));
+    }
+    buf_free(&text);
+    if (g->call_count)
+        write_calls(out, g);
     buf_text(out, ",\"refusal\":null}");
     write_logprobs(out, x, g);
     write_finish(out, g->finish);
 }
 
+static const openai_shape shape = {"chat.completion", "chat.completion.chunk", chat_chunk_choice, chat_full_choice};
+
+static void chat_begin(buf *out, exchange *x)
+{
+    (void)out;
+    openai_begin(x, &shape);
+}
+
+/* A chunk for each piece: a delta holds one kind of thing. */
+static void chat_pieces(buf *out, exchange *x, generation *g)
+{
+    size_t written = out->size;
+    for (g->taken = 0; g->taken < g->pieces.count; g->taken++) {
+        piece_kind kind = g->pieces.items[g->taken].kind;
+        if (kind != PIECE_CALL_END && kind != PIECE_CALL_CUT)
+            openai_chunk(out, x, g, &shape, NULL);
+    }
+    if (out->size == written && g->logprobs[0].size)
+        openai_chunk(out, x, g, &shape, NULL);
+    g->taken = 0;
+}
+
+static void chat_finish(buf *out, exchange *x, generation *g)
+{
+    openai_chunk(out, x, g, &shape, g->finish);
+}
+
+static void chat_whole(buf *out, exchange *x)
+{
+    openai_whole(out, x, &shape);
+}
+
 const answer_format openai_chat_format = {
     .id_prefix = "chatcmpl-",
-    .object = "chat.completion",
-    .chunk_object = "chat.completion.chunk",
-    .chunk_choice = chat_chunk_choice,
-    .full_choice = chat_full_choice,
+    .begin = chat_begin,
+    .pieces = chat_pieces,
+    .finish = chat_finish,
+    .end = openai_end,
+    .whole = chat_whole,
+    .progress = openai_progress,
     .logprob = chat_logprob,
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "server/api/openai.h"
+#include "server/api/openai_answer.h"
 #include "server/api/params.h"
 
 enum { DEFAULT_MAX_TOKENS = 16 }; /* as the API says */
@@ -154,10 +155,13 @@ static void write_logprobs(buf *out, const exchange *x, generation *g)
     buf_byte(out, '}');
 }
 
-static void completions_choice(buf *out, const exchange *x, generation *g, span text, const char *finish)
+static void completions_choice(buf *out, const exchange *x, generation *g, const char *finish)
 {
+    buf text = {0};
     buf_printf(out, "{\"index\":%u,\"text\":", g->index);
-    json_text_string(out, text);
+    answer_pieces_join(&g->pieces, PIECE_TEXT, 0, &text);
+    json_text_string(out, buf_span(&text));
+    buf_free(&text);
     write_logprobs(out, x, g);
     if (finish)
         buf_printf(out, ",\"finish_reason\":\"%s\"}", finish);
@@ -167,14 +171,39 @@ static void completions_choice(buf *out, const exchange *x, generation *g, span 
 
 static void completions_full_choice(buf *out, const exchange *x, generation *g)
 {
-    completions_choice(out, x, g, buf_span(&g->text), g->finish);
+    completions_choice(out, x, g, g->finish);
+}
+
+static const openai_shape shape = {"text_completion", "text_completion", completions_choice, completions_full_choice};
+
+static void completions_begin(buf *out, exchange *x)
+{
+    (void)out;
+    openai_begin(x, &shape);
+}
+
+static void completions_pieces(buf *out, exchange *x, generation *g)
+{
+    openai_chunk(out, x, g, &shape, NULL);
+}
+
+static void completions_finish(buf *out, exchange *x, generation *g)
+{
+    openai_chunk(out, x, g, &shape, g->finish);
+}
+
+static void completions_whole(buf *out, exchange *x)
+{
+    openai_whole(out, x, &shape);
 }
 
 const answer_format openai_completions_format = {
     .id_prefix = "cmpl-",
-    .object = "text_completion",
-    .chunk_object = "text_completion",
-    .chunk_choice = completions_choice,
-    .full_choice = completions_full_choice,
+    .begin = completions_begin,
+    .pieces = completions_pieces,
+    .finish = completions_finish,
+    .end = openai_end,
+    .whole = completions_whole,
+    .progress = openai_progress,
     .logprob = completions_logprob,
 };

@@ -9,7 +9,7 @@
 
 void plan_init(generation_plan *plan)
 {
-    *plan = (generation_plan){.choices = 1};
+    *plan = (generation_plan){.choices = 1, .output.thought_budget = THOUGHT_UNLIMITED};
     plan->sampling = (sampling_params){.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
 }
 
@@ -21,6 +21,7 @@ void plan_free(generation_plan *plan)
     free((void *)plan->sampling.biases);
     free(plan->stop_tokens);
     stop_set_free(&plan->stops);
+    json_decref(plan->output.tools);
     *plan = (generation_plan){0};
 }
 

@@ -3,11 +3,14 @@
 #ifndef HEADWAY_SERVER_API_PLAN_H
 #define HEADWAY_SERVER_API_PLAN_H
 
+#include <jansson.h>
+
 #include "sched/request.h"
 #include "server/stop_match.h"
 #include "server/terms.h"
 #include "text/tokenizer.h"
 
+enum { THOUGHT_UNLIMITED = UINT32_MAX };
 enum { CHOICES_MAX = 64, PROMPTS_MAX = 256, GENERATIONS_MAX = 1024 };
 
 typedef struct {
@@ -27,6 +30,14 @@ typedef struct {
     uint32_t turn_marks[TURN_MARKS_MAX], turn_mark_count; /* the same */
     uint64_t cache_salt;
     bool no_cache, keep;
+    struct {
+        const char *family, *thoughts; /* as in output_parser_config; NULL: not looked for */
+        bool thought_open;
+        bool one_call;           /* the first call ends the answer */
+        bool must_call;          /* an answer without a call is none */
+        json_t *tools;           /* owned: what may be called */
+        uint32_t thought_budget; /* tokens; THOUGHT_UNLIMITED */
+    } output;
 } generation_plan;
 
 void plan_init(generation_plan *plan); /* the defaults */

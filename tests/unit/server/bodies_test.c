@@ -35,7 +35,8 @@ static void takes_what_clients_send(void **state)
         "\"logit_bias\":[[5,false],[\"ab\",1.5]],\"top_k\":-1,\"min_p\":0.1,\"repeat_penalty\":1.1",
         "\"temperature\":null,\"stop\":null,\"tools\":null,\"response_format\":{\"type\":\"text\"},\"modalities\":["
         "\"text\"]",
-        "\"echo\":false,\"best_of\":1,\"grammar\":\"\",\"tools\":[{\"type\":\"function\"}],\"tool_choice\":\"auto\"",
+        "\"echo\":false,\"best_of\":1,\"grammar\":\"\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"
+        "],\"tool_choice\":\"auto\"",
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         bodies_result r = chat_with(fields[i]);

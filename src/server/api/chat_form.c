@@ -1,0 +1,27 @@
+/* server/api/chat_form.c: see chat_form.h. */
+#include "server/api/chat_form.h"
+
+#include "server/api/messages.h"
+
+static const char *chosen(const char *given, const char *found)
+{
+    return !given ? found : strcmp(given, "none") == 0 ? NULL : given;
+}
+
+static bool knows(const char *text, const char *word)
+{
+    return strstr(text, word) != NULL;
+}
+
+void chat_form_read(chat_form *out, const server_model *model)
+{
+    const char *text = model->template_text ? model->template_text : "";
+    span all = span_from(text);
+    *out = (chat_form){.takes_parts = model->chat_template && messages_template_takes_parts(model->chat_template),
+                       .family = chosen(model->tool_parser, output_family_of(all)),
+                       .thoughts = chosen(model->reasoning_parser, output_thoughts_of(all)),
+                       .short_ids = knows(text, "|length != 9"),
+                       .enable_thinking = knows(text, "enable_thinking"),
+                       .thinking = knows(text, "thinking is defined") || knows(text, "not thinking"),
+                       .reasoning_effort = knows(text, "reasoning_effort")};
+}
