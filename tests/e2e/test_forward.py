@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import random
 import socket
 import subprocess
 import threading
@@ -213,6 +214,37 @@ def test_a_client_that_does_not_read_holds_the_other_server_up(front, upstream):
     assert len(sent) < 40
     assert server.rss() < 400 << 20
     raw.close()
+
+
+def test_clients_that_leave_at_any_moment_leave_nothing_behind(front, upstream):
+    server = front(upstream.url, "concurrent = 8")
+    rng = random.Random(4)
+
+    def answer(handler, _):
+        time.sleep(rng.random() * 0.004)
+        handler.begin_events()
+        for n in range(20):
+            handler.event({"n": n, "filler": "x" * rng.randrange(2000)})
+            time.sleep(rng.random() * 0.001)
+
+    upstream.answer = answer
+    body = json.dumps({**CHAT, "stream": True})
+    for _ in range(150):
+        raw = server.connect()
+        raw.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer away-key\r\n"
+                    f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        if rng.random() < 0.5:
+            raw.recv(rng.randrange(1, 3000))
+        time.sleep(rng.random() * 0.01)
+        raw.close()
+    upstream.answer = lambda h, b: h.reply(200, {"ok": True})
+    deadline = time.monotonic() + PATIENCE_S
+    while server.chat().status_code != 200:  # none of the eight places is still taken
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    upstream.release.set()
+    answers = [server.chat().status_code for _ in range(20)]
+    assert answers == [200] * 20
 
 
 def test_what_the_other_server_says_of_the_request_passes(front, upstream):
