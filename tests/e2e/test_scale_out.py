@@ -17,21 +17,24 @@ from test_cache import MODEL, needs_model, words
 SIM = "sim:reply_tokens=20,decode_base_us=200,prefill_tokens_per_s=20000"
 
 
-def free_port():
-    """Below those that the system deals out, so that nobody gets it in between."""
-    for port in range(10000 + os.getpid() * 31 % 15000, 32000):
+def free_ports(count):
+    """Below those that the system deals out, so that nobody gets them in between."""
+    found, port = [], 10000 + os.getpid() * 31 % 15000
+    while len(found) < count and port < 32000:
+        port += 1
         with socket.socket() as s:
             try:
                 s.bind(("127.0.0.1", port))
-                return port
+                found.append(port)
             except OSError:
                 continue
-    raise AssertionError("no free port")
+    assert len(found) == count
+    return found
 
 
 class Redis:
     def __init__(self):
-        self.port = free_port()
+        self.port, = free_ports(1)
         self.url = f"redis://:s%65cret@127.0.0.1:{self.port}"
         self.start()
 
@@ -161,7 +164,7 @@ def router():
     running = []
 
     def start(*workers):
-        port, metrics = free_port(), free_port() + 1
+        port, metrics = free_ports(2)
         running.append(subprocess.Popen(
             [pathlib.Path(python).parent / "vllm-router", "--port", str(port), "--prometheus-port", str(metrics),
              "--policy", "cache_aware", "--health-check-interval-secs", "1", "--health-failure-threshold", "1",
@@ -175,6 +178,7 @@ def router():
                     return client
             except httpx.TransportError:
                 pass
+            assert running[-1].poll() is None, "vllm-router ended"
             assert time.monotonic() < deadline
             time.sleep(0.2)
 
