@@ -2,7 +2,8 @@
 """Mean KL divergence from transformers' f32 logits of the same dequantized weights: Headway's and llama.cpp's, on
 the same file and prompts.
 
-usage: kl.py MODEL.gguf MODEL_LOGITS PYTHON_WITH_LLAMA_CPP [PROMPTS]
+usage: kl.py MODEL.gguf MODEL_LOGITS PYTHON_WITH_LLAMA_CPP [PROMPTS [KV_TYPES]]
+KV_TYPES is a list such as f16,q8,q4: one line of results has each; with q8 llama.cpp's q8_0 cache stands beside it.
 Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tools/model_logits. Prompts are 64
 seeded pieces of
 this repository's own documents and sources, 96 tokens each, tokenized by llama.cpp so that all three see the same ids.
@@ -13,7 +14,7 @@ import numpy as np
 LENGTH = 96
 LLAMA = r"""
 import ctypes, json, sys, numpy as np, llama_cpp as L
-path, job, out = sys.argv[1:]
+path, job, out, kv = sys.argv[1:]
 quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda a, b, c: None)
 L.llama_log_set(quiet, None)
 model = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
@@ -21,6 +22,12 @@ vocab = L.llama_model_get_vocab(model)
 n_vocab = L.llama_vocab_n_tokens(vocab)
 p = L.llama_context_default_params()
 p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = 512, 512, 512, 2, 2
+if kv == "q8":
+    p.type_k = p.type_v = 8 # GGML_TYPE_Q8_0; values of that type want flash attention
+    if hasattr(p, "flash_attn_type"):
+        p.flash_attn_type = 1
+    else:
+        p.flash_attn = True
 ctx = L.llama_init_from_model(model, p)
 prompts, result = [], []
 for text in json.load(open(job)):
@@ -58,16 +65,20 @@ def kl(reference, other):
     return float((p.exp() * (p - q)).sum(-1).mean()), float((p.argmax(-1) == q.argmax(-1)).double().mean())
 
 
-def logits_of_both(model_path, tool, python, group):
+def logits_of_all(model_path, tool, python, group, types):
+    """prompts as ids, and {(engine, KV type): logits}"""
     with tempfile.TemporaryDirectory() as folder:
-        job, theirs, ours = folder + "/job.json", folder + "/theirs.npy", folder + "/ours.bin"
+        job, file, out = folder + "/job.json", folder + "/logits", {}
         json.dump(group, open(job, "w"))
-        subprocess.run([python, "-c", LLAMA, model_path, job, theirs], check=True)
-        prompts = json.load(open(job + ".ids"))
+        for kv in [t for t in types if t in ("f16", "q8")] or ["f16"]:
+            subprocess.run([python, "-c", LLAMA, model_path, job, file + ".npy", kv], check=True)
+            out["llama.cpp", kv] = np.load(file + ".npy")
+        prompts, shape = json.load(open(job + ".ids")), next(iter(out.values())).shape
         lines = "".join(" ".join(map(str, ids)) + "\n" for ids in prompts)
-        subprocess.run([tool, model_path, ours], input=lines, text=True, check=True)
-        theirs = np.load(theirs)
-        return prompts, {"headway": np.fromfile(ours, np.float32).reshape(theirs.shape), "llama.cpp": theirs}
+        for kv in types:
+            subprocess.run([tool, model_path, file, "0", "2", kv], input=lines, text=True, check=True)
+            out["headway", kv] = np.fromfile(file, np.float32).reshape(shape)
+        return prompts, out
 
 
 def main():
@@ -75,26 +86,28 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     model_path, tool, python = sys.argv[1:4]
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 64
+    types = sys.argv[5].split(",") if len(sys.argv) > 5 else ["f16"]
     torch.set_num_threads(2)
     folder, file = os.path.split(os.path.abspath(model_path))
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32).eval()
-    sums, agree, work = {"headway": [], "llama.cpp": []}, {"headway": [], "llama.cpp": []}, texts(count)
+    sums, agree, work, done = {}, {}, texts(count), 0
     for at in range(0, count, 8):
-        prompts, logits = logits_of_both(model_path, tool, python, work[at:at + 8])
+        prompts, logits = logits_of_all(model_path, tool, python, work[at:at + 8], types)
         row = 0
         for ids in prompts:
             with torch.no_grad():
                 reference = model(torch.tensor([ids])).logits[0]
-            for name in sums:
-                d, same = kl(reference, torch.from_numpy(logits[name][row:row + len(ids), :reference.shape[1]]))
-                sums[name].append(d)
-                agree[name].append(same)
+            for name, rows in logits.items():
+                d, same = kl(reference, torch.from_numpy(rows[row:row + len(ids), :reference.shape[1]]))
+                sums.setdefault(name, []).append(d)
+                agree.setdefault(name, []).append(same)
             row += len(ids)
+            done += 1
         so_far = {
-            name: {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))}
-            for name, v in sums.items()
+            " ".join(name): {"mean_kl": float(np.mean(v)), "same_argmax": float(np.mean(agree[name]))}
+            for name, v in sorted(sums.items())
         }
-        print(json.dumps({"model": file, "prompts": len(sums["headway"]), **so_far}), flush=True)
+        print(json.dumps({"model": file, "prompts": done, **so_far}), flush=True)
 
 
 main()

@@ -27,7 +27,7 @@ typedef struct {
     uint32_t page_count;
 } fixture;
 
-static inline void fixture_open(fixture *f, const char *path, uint32_t threads, uint32_t page_count)
+static inline void fixture_open_kv(fixture *f, const char *path, uint32_t threads, uint32_t page_count, kv_type stored)
 {
     error err = {0};
     model_file *file = NULL;
@@ -36,6 +36,7 @@ static inline void fixture_open(fixture *f, const char *path, uint32_t threads, 
         cpu_backend_open(&f->device, &(backend_config){threads, getenv("HEADWAY_CPU")}, &err) ||
         model_load(&f->model, file, f->device, NULL, &err))
         fail_msg("%s", err.text);
+    f->model->kv_stored = stored;
     kv_cache_config kv = model_kv_config(f->model, page_count);
     if (f->device->ops->kv_create(f->device, &kv, &f->cache, &err) || head_create(&f->head, f->model, &err))
         fail_msg("%s", err.text);
@@ -43,6 +44,11 @@ static inline void fixture_open(fixture *f, const char *path, uint32_t threads, 
     if (states.layers && f->device->ops->state_create(f->device, &states, &f->states, &err))
         fail_msg("%s", err.text);
     model_file_close(file);
+}
+
+static inline void fixture_open(fixture *f, const char *path, uint32_t threads, uint32_t page_count)
+{
+    fixture_open_kv(f, path, threads, page_count, KV_F16);
 }
 
 static inline void fixture_close(fixture *f)

@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include "base/rng.h"
+#include "tensor/kv_type.h"
 
 enum {
     SEQUENCES = 5,
@@ -33,13 +34,13 @@ typedef struct {
     uint32_t members[SEQUENCES], member_count;
 } lane;
 
-static void compute_references(const char *path, sequence *sequences, uint32_t *vocab)
+static void compute_references(const char *path, kv_type stored, sequence *sequences, uint32_t *vocab)
 {
     fixture f;
     error err;
     batch *b;
     uint32_t pages[PAGES_EACH];
-    fixture_open(&f, path, 1, PAGES_EACH);
+    fixture_open_kv(&f, path, 1, PAGES_EACH, stored);
     *vocab = f.model->config.vocab;
     assert_int_equal(batch_create(&b, f.model, TOKENS, 1, &err), OK);
     rng r = {99};
@@ -185,18 +186,18 @@ static uint64_t run_schedule(const fixture *f, lane *lanes, sequence *sequences,
     }
 }
 
-static void run_schedules(const char *path, uint32_t count)
+static void run_stored(const char *path, kv_type stored, uint32_t count)
 {
     static sequence sequences[SEQUENCES];
     uint32_t vocab, restored = 0;
     uint64_t differing = 0;
     error err;
-    compute_references(path, sequences, &vocab);
+    compute_references(path, stored, sequences, &vocab);
     float *got = malloc((size_t)ROWS_MAX * vocab * sizeof *got);
     for (uint32_t threads = 1; threads <= 2; threads++) {
         fixture f;
         lane lanes[BATCHES] = {0};
-        fixture_open(&f, path, threads, POOL + (SEQUENCES + 1) * STATE_PAGES_MAX);
+        fixture_open_kv(&f, path, threads, POOL + (SEQUENCES + 1) * STATE_PAGES_MAX, stored);
         state_config one = model_state_config(f.model, 1);
         assert_true(!one.layers || f.device->ops->state_bytes(&one) <= STATE_PAGES_MAX * page_bytes(&f));
         for (uint32_t i = 0; i < SEQUENCES * STATE_PAGES_MAX; i++)
@@ -212,12 +213,20 @@ static void run_schedules(const char *path, uint32_t count)
             batch_destroy(f.model, lanes[i].batch);
         fixture_close(&f);
     }
-    printf("%s: %u schedules, %u states put back, %llu differing logits\n", path, count / 2 * 2, restored,
-           (unsigned long long)differing);
+    printf("%s, KV %s: %u schedules, %u states put back, %llu differing logits\n", path, kv_type_name(stored),
+           count / 2 * 2, restored, (unsigned long long)differing);
     assert_int_equal(differing, 0);
     free(got);
     for (uint32_t s = 0; s < SEQUENCES; s++)
         free(sequences[s].reference);
+}
+
+/* All of them with f16, a fifth with each type of codes. */
+static void run_schedules(const char *path, uint32_t count)
+{
+    run_stored(path, KV_F16, count);
+    run_stored(path, KV_Q8, (count + 9) / 10 * 2);
+    run_stored(path, KV_Q4, (count + 9) / 10 * 2);
 }
 
 static uint32_t schedule_count(uint32_t fallback)

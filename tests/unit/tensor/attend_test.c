@@ -340,6 +340,108 @@ static void gives_the_same_bits_in_any_batch(void **unused)
         }
 }
 
+/* Stored values are within half a step of what was written; the step is that of the chunk's range. */
+static void codes_are_within_half_a_step(void **unused)
+{
+    (void)unused;
+    static const uint32_t dims[] = {16, 48, 64, 80, 128, 512};
+    uint64_t state = 5;
+    for (uint32_t round = 0; round < 600; round++) {
+        uint32_t dim = dims[round % 6];
+        kv_type type = round / 6 % 2 ? KV_Q8 : KV_Q4;
+        float *k = random_floats(&state, dim, 1), *v = random_floats(&state, dim, 1), *turned = malloc(dim * 4);
+        float factor = ldexpf(1, (int)random_below(&state, 60) - 45);
+        for (uint32_t c = 0; c < dim; c++) {
+            k[c] = (k[c] + (round % 7 == 0)) * factor;
+            v[c] *= round % 11 == 0 ? 0 : factor;
+        }
+        k[random_below(&state, dim)] *= round % 5 ? 1 : 30;
+        stored got;
+        store("generic", type, dim, k, v, &got);
+        turn_back(got.k, dim); /* is its own inverse: as stored */
+        kv_turn(turned, k, dim);
+        for (uint32_t at = 0; at < dim; at += 64) {
+            uint32_t end = dim - at < 64 ? dim : at + 64;
+            double low = turned[at], high = low, most = 0;
+            for (uint32_t c = at; c < end; c++) {
+                low = fmin(low, turned[c]), high = fmax(high, turned[c]), most = fmax(most, fabs(v[c]));
+            }
+            double range = type == KV_Q4 ? high - low : 2 * fmax(fabs(low), fabs(high));
+            double slack = type == KV_Q4 ? fmax(fabs(low), fabs(high)) / 256 : 0; /* of the middle's 8 bits */
+            double step = 1.01 * (range / 2 + slack) / (type == KV_Q4 ? 15 : 254);
+            double v_step = 1.01 * most / (type == KV_Q4 ? 15 : 254);
+            for (uint32_t c = at; c < end; c++) {
+                assert_true(fabs(got.k[c] - turned[c]) <= step + 1e-28);
+                assert_true(fabs(got.v[c] - v[c]) <= v_step + 1e-28);
+            }
+        }
+        free(k), free(v), free(turned);
+    }
+}
+
+/* So that a page means the same whatever wrote it, and so that a compiler's vectors are not another rounding. */
+static void every_instruction_set_stores_the_same_bytes(void **unused)
+{
+    (void)unused;
+    static const uint32_t dims[] = {16, 48, 64, 80, 128, 256};
+    static uint8_t want[KV_PAGE_TOKENS * ATTEND_DIM_MAX * 4], got[KV_PAGE_TOKENS * ATTEND_DIM_MAX * 4];
+    static const float odd[] = {0, -0.0f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 1e-40f, 65504, 1e-20f};
+    uint64_t state = 6;
+    for (uint32_t round = 0; round < 400; round++) {
+        uint32_t dim = dims[round % 6], slot = random_below(&state, KV_PAGE_TOKENS);
+        float *k = random_floats(&state, dim, 1), *v = random_floats(&state, dim, 1);
+        for (uint32_t i = 0; round % 3 == 0 && i < 5; i++) {
+            k[random_below(&state, dim)] = odd[random_below(&state, 10)];
+            v[random_below(&state, dim)] = odd[random_below(&state, 10)];
+        }
+        for (kv_type type = KV_Q8; type <= KV_Q4; type++)
+            for (size_t i = 1; i < sizeof(KERNELS) / sizeof(KERNELS[0]); i++) {
+                cpu_kernels kernels;
+                if (cpu_kernels_choose(KERNELS[i], &kernels, NULL))
+                    continue;
+                memset(want, 0, sizeof(want));
+                memset(got, 0, sizeof(got));
+                float_kernels_named("generic")->kv_write(want, type, slot, dim, k, v);
+                kernels.floats->kv_write(got, type, slot, dim, k, v);
+                if (memcmp(want, got, kv_block_bytes(type, dim)))
+                    fail_msg("%s %s: round %u", KERNELS[i], TYPES[type], round);
+            }
+        free(k), free(v);
+    }
+}
+
+/* Zeros, huge numbers, none at all, one channel that stands out: finite results, and tokens before them unmoved. */
+static void extreme_inputs_give_finite_results(void **unused)
+{
+    (void)unused;
+    static const float odd[] = {0, 1e30f, -1e30f, INFINITY, NAN, 1e-40f, 65504, -1e6f};
+    shape s = {4, 2, 64, 1, 0, 0};
+    for (size_t k = 0; k < sizeof(KERNELS) / sizeof(KERNELS[0]); k++)
+        for (uint32_t i = 0; i < KV_TYPES * 9; i++) {
+            kv_type type = i % KV_TYPES;
+            uint32_t kind = i / KV_TYPES, width = s.kv_heads * s.dim;
+            sequence list[SEQUENCES] = {0}, plain[SEQUENCES] = {0};
+            sequences_make(list, s, 8, 150);
+            sequences_make(plain, s, 8, 150);
+            uint32_t from = list[0].length / 2;
+            for (size_t at = (size_t)from * width; at < (size_t)list[0].length * width; at++)
+                if (kind < 8 ? at % (kind % 2 ? 1 : 7) == 0 : at % 64 == 9) {
+                    list[0].k[at] = kind < 8 ? odd[kind] : 500;
+                    list[0].v[at] = kind < 8 ? odd[kind] : 500;
+                }
+            if (run(KERNELS[k], 2, s, type, list, i, 0) && run(KERNELS[k], 1, s, type, plain, i + 1, 0)) {
+                size_t row = (size_t)s.heads * s.dim;
+                assert_memory_equal(list[0].out, plain[0].out, from * row * 4);
+                for (size_t at = 0; at < list[0].length * row; at++)
+                    if (!isfinite(list[0].out[at]))
+                        fail_msg("%s %s: %g gives %g", KERNELS[k], TYPES[type], kind < 8 ? (double)odd[kind] : 500,
+                                 (double)list[0].out[at]);
+            }
+            sequences_free(list);
+            sequences_free(plain);
+        }
+}
+
 static void a_bad_head_dimension_is_refused_with_words(void **unused)
 {
     (void)unused;
@@ -360,6 +462,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_a_double_precision_reference),
         cmocka_unit_test(gives_the_same_bits_in_any_batch),
+        cmocka_unit_test(codes_are_within_half_a_step),
+        cmocka_unit_test(every_instruction_set_stores_the_same_bytes),
+        cmocka_unit_test(extreme_inputs_give_finite_results),
         cmocka_unit_test(a_bad_head_dimension_is_refused_with_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
