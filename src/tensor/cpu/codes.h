@@ -56,7 +56,14 @@ static inline int32_t float_order(float f)
     return bits ^ (bits >> 31 & INT32_MAX);
 }
 
-/* Where the codes of a chunk lie around: halfway between its least and its largest value, or zero. */
+static inline uint16_t kv_middle_between(int32_t least, int32_t most) /* in float_order */
+{
+    float low = float_of_bits((uint32_t)(least ^ (least >> 31 & INT32_MAX))),
+          high = float_of_bits((uint32_t)(most ^ (most >> 31 & INT32_MAX)));
+    return (uint16_t)((float_bits((low + high) * 0.5f) + 0x8000u) >> 16);
+}
+
+/* Where q4's K codes of a chunk lie around: halfway between its least and its largest value. */
 static inline uint16_t kv_middle(const float *x, uint32_t n)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
@@ -65,13 +72,19 @@ static inline uint16_t kv_middle(const float *x, uint32_t n)
         least = order < least ? order : least;
         most = order > most ? order : most;
     }
-    float low = float_of_bits((uint32_t)(least ^ (least >> 31 & INT32_MAX))),
-          high = float_of_bits((uint32_t)(most ^ (most >> 31 & INT32_MAX)));
-    return (uint16_t)((float_bits((low + high) * 0.5f) + 0x8000u) >> 16);
+    return kv_middle_between(least, most);
 }
 
-/* Codes of one chunk, its scale returned. It is rounded up to what 16 bits hold, so that no code is out of range, and
- * never so small that its inverse is not finite. */
+/* The scale for values whose largest magnitude has these bits. It is rounded up to what 16 bits hold, so that no code
+ * is out of range, and never so small that its inverse is not finite. */
+static inline uint16_t kv_scale_for(kv_type type, uint32_t most)
+{
+    float steps = type == KV_Q8 ? 1.0f / 254 : 1.0f / 15;
+    uint32_t scale = (float_bits(float_of_bits(most) * steps) + 0xffffu) >> 16;
+    return (uint16_t)(scale > KV_SCALE_LEAST ? scale : KV_SCALE_LEAST);
+}
+
+/* Codes of one chunk, its scale returned. */
 static inline uint16_t kv_encode_chunk(kv_type type, uint8_t *code, const float *x, float middle, uint32_t n)
 {
     uint32_t most = 0;
@@ -79,13 +92,11 @@ static inline uint16_t kv_encode_chunk(kv_type type, uint8_t *code, const float 
         uint32_t magnitude = float_bits(x[c] - middle) & 0x7fffffffu;
         most = magnitude > most ? magnitude : most;
     }
-    float steps = type == KV_Q8 ? 1.0f / 254 : 1.0f / 15, zero = 0.5f * (float)kv_zero(type);
-    uint32_t scale = (float_bits(float_of_bits(most) * steps) + 0xffffu) >> 16;
-    scale = scale > KV_SCALE_LEAST ? scale : KV_SCALE_LEAST;
-    float inverse = 0.5f / wide_half((uint16_t)scale);
+    uint16_t scale = kv_scale_for(type, most);
+    float inverse = 0.5f / wide_half(scale), zero = 0.5f * (float)kv_zero(type);
     for (uint32_t c = 0; c < n; c++) /* 1.5 * 2^23 leaves the whole number in the low bits */
         code[c] = (uint8_t)float_bits((x[c] - middle) * inverse + zero + 12582912.0f);
-    return (uint16_t)scale;
+    return scale;
 }
 
 static inline void kv_place_q8(uint8_t *block, uint32_t slot, uint32_t head_dim, const uint8_t *k, const uint8_t *v)
@@ -110,6 +121,17 @@ static inline void kv_place_q4(uint8_t *block, uint32_t slot, uint32_t head_dim,
             v_out[(c / 2 + i) * 4] = (uint8_t)(v[c + i] | v[c + 16 + i] << 4);
 }
 
+/* v has room for 16 codes more. */
+static inline void kv_place(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const uint8_t *k,
+                            uint8_t *v)
+{
+    memset(v + head_dim, 0, 16);
+    if (type == KV_Q8)
+        kv_place_q8(block, slot, head_dim, k, v);
+    else
+        kv_place_q4(block, slot, head_dim, k, v);
+}
+
 static inline void kv_write_codes(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k,
                                   const float *v)
 {
@@ -128,11 +150,7 @@ static inline void kv_write_codes(uint8_t *block, kv_type type, uint32_t slot, u
         scale[0] = kv_encode_chunk(type, k_code + at, key + at, wide_half(middle), n);
         scale[kind] = kv_encode_chunk(type, v_code + at, value + at, 0, n);
     }
-    memset(v_code + head_dim, 0, 16);
-    if (type == KV_Q8)
-        kv_place_q8(block, slot, head_dim, k_code, v_code);
-    else
-        kv_place_q4(block, slot, head_dim, k_code, v_code);
+    kv_place(block, type, slot, head_dim, k_code, v_code);
 }
 
 /* To nearest, ties to even. */

@@ -12,7 +12,7 @@ enum {
     TOKENS = 500,
     PAGES_EACH = TOKENS / KV_PAGE_TOKENS + 1,
     POOL = SEQUENCES * PAGES_EACH,
-    STATE_PAGES_MAX = 4,
+    STATE_PAGES_MAX = 16, /* of q4 */
     BATCHES = 2,
     ROWS_MAX = 320
 };

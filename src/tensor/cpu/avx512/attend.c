@@ -123,7 +123,7 @@ void kv_write_avx512(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_
     else if (type == KV_BF16)
         write_bf16(block, slot, head_dim, k, v);
     else
-        kv_write_codes(block, type, slot, head_dim, k, v);
+        attend_codes_write(block, type, slot, head_dim, k, v);
 }
 
 /* The largest scale at which no sum with keys of up to KEY_MOST leaves 32 bits: by the sum of |q|, not by its largest.

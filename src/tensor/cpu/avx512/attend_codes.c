@@ -74,15 +74,24 @@ INLINE vec turn_vector(vec x)
     return TURN_LANES(x, _mm512_shuffle_f32x4(x, x, 0x4e), 0xff00);
 }
 
-/* kv_turn, to the bit. */
-static void turn_channels(float *out, const float *x, uint32_t dim)
+/* kv_clamp, to the bit. */
+INLINE vec clamp_vector(vec x)
+{
+    __m512i bits = _mm512_castps_si512(x), magnitude = _mm512_set1_epi32(INT32_MAX);
+    __m512i clamped = _mm512_min_epu32(_mm512_and_si512(bits, magnitude), _mm512_set1_epi32(KV_WIDE_MOST_BITS));
+    return _mm512_castsi512_ps(_mm512_or_si512(clamped, _mm512_andnot_si512(magnitude, bits)));
+}
+
+/* kv_turn, to the bit; after kv_clamp where `clamp` says so. */
+INLINE void turn_channels(bool clamp, float *out, const float *x, uint32_t dim)
 {
     for (uint32_t at = 0, vecs; at < dim; at += vecs * VEC_WIDTH) {
         uint32_t left = (dim - at) / VEC_WIDTH;
         vecs = left >= 4 ? 4 : left >= 2 ? 2 : 1;
         vec y[4], scale = vec_all(vecs == 4 ? 0.125f : vecs == 2 ? 0.176776695f : 0.25f);
         for (uint32_t i = 0; i < vecs; i++)
-            y[i] = turn_vector(vec_load(x + at + i * VEC_WIDTH));
+            y[i] =
+                turn_vector(clamp ? clamp_vector(vec_load(x + at + i * VEC_WIDTH)) : vec_load(x + at + i * VEC_WIDTH));
         for (uint32_t half = 1; half < vecs; half *= 2)
             for (uint32_t i = 0; i < vecs; i += i % half == half - 1 ? half + 1 : 1) {
                 vec a = y[i], b = y[i + half];
@@ -94,12 +103,62 @@ static void turn_channels(float *out, const float *x, uint32_t dim)
     }
 }
 
+/* kv_middle, to the bit. */
+static uint16_t middle_of(const float *x, uint32_t n)
+{
+    __m512i least = _mm512_set1_epi32(INT32_MAX), most = _mm512_set1_epi32(INT32_MIN);
+    for (uint32_t c = 0; c < n; c += VEC_WIDTH) {
+        __m512i bits = _mm512_castps_si512(vec_load(x + c));
+        __m512i order =
+            _mm512_xor_si512(bits, _mm512_and_si512(_mm512_srai_epi32(bits, 31), _mm512_set1_epi32(INT32_MAX)));
+        least = _mm512_min_epi32(least, order);
+        most = _mm512_max_epi32(most, order);
+    }
+    return kv_middle_between(_mm512_reduce_min_epi32(least), _mm512_reduce_max_epi32(most));
+}
+
+/* kv_encode_chunk, to the bit. */
+static uint16_t encode_chunk(kv_type type, uint8_t *code, const float *x, float middle, uint32_t n)
+{
+    vec from = vec_all(middle);
+    __m512i most = _mm512_setzero_si512();
+    for (uint32_t c = 0; c < n; c += VEC_WIDTH)
+        most = _mm512_max_epu32(most, _mm512_castps_si512(_mm512_abs_ps(vec_load(x + c) - from)));
+    uint16_t scale = kv_scale_for(type, _mm512_reduce_max_epu32(most));
+    vec inverse = vec_all(0.5f / wide_half(scale)), zero = vec_all(0.5f * (float)kv_zero(type));
+    for (uint32_t c = 0; c < n; c += VEC_WIDTH) {
+        vec y = (vec_load(x + c) - from) * inverse + zero + vec_all(ROUND_MAGIC);
+        _mm_storeu_si128((__m128i *)(code + c), _mm512_cvtepi32_epi8(_mm512_castps_si512(y)));
+    }
+    return scale;
+}
+
+void attend_codes_write(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    uint8_t k_code[ATTEND_DIM_MAX], v_code[ATTEND_DIM_MAX + 16];
+    float key[ATTEND_DIM_MAX], value[ATTEND_DIM_MAX];
+    turn_channels(true, key, k, head_dim);
+    for (uint32_t c = 0; c < head_dim; c += VEC_WIDTH)
+        vec_store(value + c, clamp_vector(vec_load(v + c)));
+    uint16_t *scale = (uint16_t *)(block + kv_block_tail(type, head_dim)) + slot;
+    size_t kind = (size_t)kv_chunks(head_dim) * KV_PAGE_TOKENS; /* from K's scales to V's, from there to K's middles */
+    for (uint32_t at = 0; at < head_dim; at += KV_SCALE_CHANNELS, scale += KV_PAGE_TOKENS) {
+        uint32_t n = head_dim - at < KV_SCALE_CHANNELS ? head_dim - at : KV_SCALE_CHANNELS;
+        uint16_t middle = 0;
+        if (type == KV_Q4)
+            scale[2 * kind] = middle = middle_of(key + at, n);
+        scale[0] = encode_chunk(type, k_code + at, key + at, wide_half(middle), n);
+        scale[kind] = encode_chunk(type, v_code + at, value + at, 0, n);
+    }
+    kv_place(block, type, slot, head_dim, k_code, v_code);
+}
+
 void attend_codes_load(attend_work *w)
 {
     room m = room_of(w);
     uint32_t dim = w->head_dim, chunks = kv_chunks(dim);
     for (uint32_t r = 0; r < w->rows; r++) {
-        turn_channels(m.turned, w->q[r], dim);
+        turn_channels(false, m.turned, w->q[r], dim);
         vec most = vec_all(0);
         for (uint32_t c = 0; c < dim; c += VEC_WIDTH)
             most = vec_max(_mm512_abs_ps(vec_load(m.turned + c)), most);
