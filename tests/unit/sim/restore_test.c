@@ -463,7 +463,7 @@ static void captures_have_their_rules(void **state)
     open_bench(&b, (sim_config){.page_tokens = 4, .state_bytes = 100, .state_pages = 2});
     open_sequence(&b, COLD, 0);
     plan.chunk.capture_count = CAPTURES_MAX + 1;
-    expect_refused(&b, &plan, "5 captures of a chunk, at most 4");
+    expect_refused(&b, &plan, "9 captures of a chunk, at most 8");
     const state_capture wrong[][2] = {
         {{0, one}},               /* before the chunk */
         {{65, one}},              /* after it */
