@@ -39,7 +39,10 @@ struct output_parser {
     void *context;
 };
 
-static const call_family *const families[] = {&hermes_family, NULL};
+static const call_family *const families[] = {
+    &hermes_family,  &qwen3_coder_family, &llama3_json_family,    &pythonic_family,
+    &mistral_family, &gemma4_family,      &function_gemma_family, NULL,
+};
 
 static const call_family *family_find(const char *name)
 {
@@ -114,9 +117,8 @@ static void commit(output_parser *p)
 {
     flush_out(p);
     give(p, PIECE_CALL, buf_span(&p->name));
-    p->committed = true;
+    p->committed = true; /* the arguments so far follow at the end of the feed: here may be the middle of a character */
     buf_clear(&p->raw);
-    flush_arguments(p);
 }
 
 bool call_name(output_parser *p, span name)
