@@ -3,10 +3,11 @@
  * mark by itself but all that must follow it: </parameter> and the next <parameter=, or all closing marks. Code that
  * spells some of these marks stays code. The outer marks may be missing. */
 #include "text/parse/family.h"
+#include "text/parse/json_scan.h"
 #include "text/parse/value.h"
 
-enum { WRAPPER, NAME, BETWEEN, KEY, VALUE, TAIL };
-enum { LOOK_MAX = 192, BLANK_MAX = 16, WORD_MAX = 128 };
+enum { WRAPPER, NAME, BETWEEN, VALUE, TAIL };
+enum { LOOK_MAX = 256, BLANK_MAX = 16, WORD_MAX = 128 };
 
 typedef struct {
     uint8_t state;
@@ -19,6 +20,8 @@ typedef struct {
     char look[LOOK_MAX]; /* what may be marks */
     char word[WORD_MAX];
     buf value; /* one that does not stream */
+    json_scan scan;
+    bool inside; /* of a value that begins as JSON and is not complete: no mark ends it */
 } qwen3_coder;
 
 static const char parameter[] = "<parameter=", function[] = "<function=";
@@ -78,11 +81,28 @@ static spelled spell_tail(const qwen3_coder *q, cursor c)
                 best(compare(&b, function, NEXT_FUNCTION), compare(&d, call_open, NEXT_CALL)));
 }
 
+static bool is_key_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (unsigned char)c >= 0x80 ||
+           (c && strchr("_.-$:/", c));
+}
+
+/* <parameter=KEY> */
+static spelled spell_parameter(cursor c)
+{
+    spelled how = compare(&c, parameter, NEXT_PARAMETER);
+    const char *at = c.at;
+    if (how != NEXT_PARAMETER)
+        return how;
+    while (at < c.end && is_key_byte(*at))
+        at++;
+    return at - c.at > WORD_MAX ? NOTHING : at == c.end ? PART : *at == '>' && at > c.at ? NEXT_PARAMETER : NOTHING;
+}
+
 /* Behind a value (or nothing): the next parameter, or the end. */
 static spelled spell_between(const qwen3_coder *q, cursor c)
 {
-    cursor next = c;
-    spelled as_parameter = compare(&next, parameter, NEXT_PARAMETER), as_end = compare(&c, function_end, END_FUNCTION);
+    spelled as_parameter = spell_parameter(c), as_end = compare(&c, function_end, END_FUNCTION);
     return as_end == END_FUNCTION ? spell_tail(q, c) : best(as_parameter, as_end);
 }
 
@@ -101,16 +121,29 @@ static spelled spell_value_end(const qwen3_coder *q, cursor c)
 
 static void put(qwen3_coder *q, output_parser *p, span text)
 {
-    if (q->streams)
+    if (q->streams) {
         call_argument_string(p, text);
-    else
-        buf_append(&q->value, text.data, text.size);
+        return;
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        if (!q->value.size && (text.data[i] == '{' || text.data[i] == '['))
+            q->inside = true;
+        if (q->inside)
+            q->inside = json_scan_push(&q->scan, text.data[i]) == JSON_SCAN_MORE;
+        buf_append(&q->value, &text.data[i], 1);
+    }
 }
 
+/* The look-ahead ends with <parameter=KEY>. */
 static void begin_value(qwen3_coder *q, output_parser *p)
 {
     buf key = {0};
-    span name = span_of(q->word, q->word_size);
+    uint32_t end = q->look_size - 1, start = end;
+    while (q->look[start - 1] != '=')
+        start--;
+    span name = span_of(q->look + start, end - start);
+    q->scan = (json_scan){0};
+    q->inside = false;
     q->types = value_types(call_tools(p), call_name_of(p), name);
     q->streams = !(q->types & ~(unsigned)VALUE_STRING);
     if (!q->first)
@@ -147,7 +180,10 @@ static call_step end_call(qwen3_coder *q, output_parser *p, spelled how)
 
 static call_step after_marks(qwen3_coder *q, output_parser *p, spelled how)
 {
-    return how == NEXT_PARAMETER ? go(q, KEY) : end_call(q, p, how);
+    if (how != NEXT_PARAMETER)
+        return end_call(q, p, how);
+    begin_value(q, p);
+    return CALL_MORE;
 }
 
 static call_step push_value(qwen3_coder *q, output_parser *p, char byte)
@@ -159,7 +195,8 @@ static call_step push_value(qwen3_coder *q, output_parser *p, char byte)
     q->fresh = false;
     q->look[q->look_size++] = byte;
     for (uint32_t from = 0; from < q->look_size; from++) {
-        spelled how = spell_value_end(q, (cursor){q->look + from, q->look + q->look_size});
+        cursor rest = {q->look + from, q->look + q->look_size};
+        spelled how = q->inside ? NOTHING : spell_value_end(q, rest);
         if (how == NOTHING || (how == PART && q->look_size == LOOK_MAX && from == 0)) {
             put(q, p, span_of(q->look + from, 1));
             continue;
@@ -196,17 +233,13 @@ static call_step push_look(qwen3_coder *q, output_parser *p, char byte)
     return how == END_CALL ? CALL_DONE : go(q, NAME);
 }
 
-/* A name or key up to '>'. */
+/* The function's name, up to '>'. */
 static call_step push_word(qwen3_coder *q, output_parser *p, char byte)
 {
     if (byte != '>') {
         if (q->word_size == WORD_MAX || byte == '<' || byte == '\n')
             return CALL_NOT;
         q->word[q->word_size++] = byte;
-        return CALL_MORE;
-    }
-    if (q->state == KEY) {
-        begin_value(q, p);
         return CALL_MORE;
     }
     if (!call_name(p, span_of(q->word, q->word_size)))
@@ -219,9 +252,9 @@ static call_step push_word(qwen3_coder *q, output_parser *p, char byte)
 static call_step push(void *state, output_parser *p, char byte)
 {
     qwen3_coder *q = state;
-    return q->state == VALUE                     ? push_value(q, p, byte)
-           : q->state == NAME || q->state == KEY ? push_word(q, p, byte)
-                                                 : push_look(q, p, byte);
+    return q->state == VALUE  ? push_value(q, p, byte)
+           : q->state == NAME ? push_word(q, p, byte)
+                              : push_look(q, p, byte);
 }
 
 /* The output ends: a call whose </function> has come is whole. */
