@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "text/chat_json.h"
 #include "text/output_parser.h"
 
 static const char *const families[] = {NULL,       "hermes",  "qwen3_coder", "llama3_json",
@@ -29,7 +30,8 @@ static void hear(void *context, const output_piece *piece)
     buf_append(&h->log, piece->text.data ? piece->text.data : "", piece->text.size);
     if (piece->kind != PIECE_CALL_END && piece->kind != PIECE_CALL_CUT)
         return;
-    json_t *json = json_loadb(h->arguments.data ? h->arguments.data : "", h->arguments.size, JSON_ALLOW_NUL, NULL);
+    json_error_t where;
+    json_t *json = chat_json_load(buf_span(&h->arguments), 0, &where);
     if (piece->kind == PIECE_CALL_END && h->ascii && !memchr(h->arguments.data, '\\', h->arguments.size) &&
         !json_is_object(json))
         abort(); /* escapes are left out: of half a character jansson makes none; and 1e999 is no number to it */
