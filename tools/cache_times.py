@@ -280,7 +280,7 @@ def scenario_kv(o, report):
         raise Failed("this build's bench has no --kv")
     depth = 1000 if o.quick else 8000
     rates = {kv: [] for kv in ("f16", "q8", "q4")}
-    for _ in range(1 if o.quick else max(3, o.runs)):
+    for _ in range(1 if o.quick else o.runs):
         for kv in rates:
             rates[kv].append(decode_rate(o, kv, depth))
     report.note("; ".join(f"{kv}: {median(r):.1f} tok/s" for kv, r in rates.items()), **rates)

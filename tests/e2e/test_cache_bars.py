@@ -30,7 +30,7 @@ def test_bar(tmp_path, scenario, kinds):
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "bench_cache.py", HEADWAY, MODEL, "--quick", "--only", scenario, "--kinds",
          kinds, "--json", out, "--seed", "7"],
-        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     entry = json.loads(out.read_text())[-1]
