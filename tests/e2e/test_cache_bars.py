@@ -18,8 +18,8 @@ BARS = [
     ("herd", "sim,sim-hybrid,hybrid"),
     ("documents", "sim,sim-hybrid,hybrid"),
     ("abort", "sim,sim-hybrid"),
-    ("bits", "sim-hybrid,hybrid,dense"),
-    ("crash", "sim,hybrid"),
+    ("bits", "hybrid,dense"),
+    ("crash", "hybrid"),
     ("leaks", "sim,sim-hybrid"),
 ]
 
