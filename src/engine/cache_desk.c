@@ -34,7 +34,7 @@ void cache_desk_serve(cache_desk *d, scheduler *s)
     pthread_mutex_lock(&d->lock);
     for (cache_errand *errand = d->errands, *next; errand; errand = next) {
         next = errand->next; /* its owner may be gone once it is done */
-        scheduler_forget(s, errand->tenant);
+        errand->pages = scheduler_forget(s, errand->tenant);
         errand->space = scheduler_tier_space(s, errand->tenant);
         errand->done = true;
     }

@@ -12,7 +12,8 @@
 typedef struct cache_errand cache_errand;
 struct cache_errand {
     int tenant;     /* to forget; < 0: all */
-    uint64_t space; /* filled in: by which the tiers know it */
+    uint32_t pages; /* given back; filled in, as what follows */
+    uint64_t space; /* by which the tiers know it */
     bool done;
     cache_errand *next;
 };

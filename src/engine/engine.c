@@ -585,16 +585,18 @@ void engine_read_cache(engine *e, cache_report *out)
         out->tier_count = tiering_read_counts(tiers, out->tiers, out->tier_names);
 }
 
-status engine_forget(engine *e, int tenant, error *err)
+status engine_forget(engine *e, int tenant, uint32_t *pages, error *err)
 {
     cache_errand errand;
     if (tenant >= (int)TENANTS_MAX)
         return error_set(err, ERR_INVALID, "tenant %d: there are at most %d", tenant, TENANTS_MAX);
     cache_desk_ask(&e->cache, &errand, tenant);
     inbox_poke(e->inbox);
-    if (!e->started)
+    if (!e->started || e->stopped)
         cache_desk_serve(&e->cache, e->scheduler);
     cache_desk_wait(&e->cache, &errand);
+    if (pages)
+        *pages = errand.pages;
     tiering *tiers = scheduler_tiering(e->scheduler);
     return tiers ? tiering_drop(tiers, errand.space, err) : OK;
 }

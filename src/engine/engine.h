@@ -38,11 +38,12 @@ typedef enum { EVENT_TOKEN, EVENT_PROGRESS, EVENT_FINISHED } event_kind;
 typedef struct {
     event_kind kind;
     uint64_t request_id;
-    void *context;                              /* request.context */
-    sampled_token token;                        /* EVENT_TOKEN; top arrays filled only when asked for */
-    uint32_t prompt_done, prompt_total, cached; /* EVENT_PROGRESS and FINISHED: tokens */
-    cache_lookup lookup;                        /* FINISHED: what the prefix cache had for it, and why no more */
-    finish_reason reason;                       /* EVENT_FINISHED */
+    void *context;                      /* request.context */
+    sampled_token token;                /* EVENT_TOKEN; top arrays filled only when asked for */
+    uint32_t prompt_done, prompt_total; /* EVENT_PROGRESS and FINISHED: tokens */
+    uint32_t cached;                    /* of the prompt's tokens; every event */
+    cache_lookup lookup;                /* FINISHED: what the prefix cache had for it, and why no more */
+    finish_reason reason;               /* EVENT_FINISHED */
     int32_t stop_token;   /* EVENT_FINISHED with FINISH_STOP: which; -1 else. It is not delivered as EVENT_TOKEN. */
     uint32_t generated;   /* the stop token is not counted */
     char error_text[160]; /* FINISH_ERROR */
@@ -111,8 +112,9 @@ admission_answer engine_admit(engine *e, const admission_ask *ask);
 size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, size_t max, uint64_t *lost);
 step_model engine_step_model(engine *e);              /* any thread: a copy of the newest */
 void engine_read_cache(engine *e, cache_report *out); /* any thread: as of some 100 ms ago at most */
-/* Any thread; waits. Forgets every cached prefix of a tenant, or of all (tenant < 0), in memory and in the tiers. */
-status engine_forget(engine *e, int tenant, error *err);
+/* Any thread; waits. Forgets every cached prefix of a tenant, or of all (tenant < 0), in memory and in the tiers.
+ * *pages (may be NULL): given back by memory. */
+status engine_forget(engine *e, int tenant, uint32_t *pages, error *err);
 void engine_describe(engine *e, char *text, size_t size); /* one line: policy, bound, documents, and why */
 const runner_info *engine_runner_info(const engine *e);
 uint32_t engine_token_limit(const engine *e); /* prompt_count + max_tokens of one request at most (context and pool) */

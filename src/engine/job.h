@@ -46,6 +46,7 @@ struct job {
         waiting_token *tokens; /* (capacity): a ring */
         waiting_tops *tops;    /* (capacity), or NULL: not asked for */
         uint32_t capacity, first, count;
+        uint32_t cached; /* prompt tokens, once the first token is there */
         bool progress, finished;
         engine_event progress_event, finish_event;
     } delivery;

@@ -59,6 +59,7 @@ bool outbox_put_token(outbox *box, job *j, const sampled_token *token, uint64_t 
 {
     assert(j->delivery.count < j->delivery.capacity && !j->delivery.finished);
     uint32_t at = (j->delivery.first + j->delivery.count++) % j->delivery.capacity;
+    j->delivery.cached = j->sequence.cache.cached;
     j->delivery.tokens[at] = (waiting_token){token->token, token->logprob, now_us};
     if (j->delivery.tops) {
         waiting_tops *tops = &j->delivery.tops[at];
@@ -104,6 +105,7 @@ static void take_token(job *j, engine_event *event)
     event->kind = EVENT_TOKEN;
     event->request_id = j->request->id;
     event->context = j->request->context;
+    event->cached = j->delivery.cached;
     event->token.token = token->token;
     event->token.logprob = token->logprob;
     event->token.top_count = 0;

@@ -88,8 +88,8 @@ uint32_t scheduler_token_limit(const runner_info *info); /* prompt and generated
 
 void scheduler_fill_cache(const scheduler *s, cache_report *report);
 uint32_t scheduler_spare_pages(const scheduler *s); /* free, or held by nobody but the cache */
-/* Forgets every prefix of a tenant, or of all (tenant < 0), in memory. */
-void scheduler_forget(scheduler *s, int tenant);
+/* Forgets every prefix of a tenant, or of all (tenant < 0), in memory; the pages given back. */
+uint32_t scheduler_forget(scheduler *s, int tenant);
 uint64_t scheduler_tier_space(const scheduler *s, int tenant); /* what scheduler_tiering's tiering_drop wants */
 tiering *scheduler_tiering(const scheduler *s);                /* NULL: there are no tiers */
 

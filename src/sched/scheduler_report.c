@@ -67,17 +67,15 @@ void scheduler_fill_cache(const scheduler *s, cache_report *report)
         report->tier_count = tiering_read_counts(s->tiers, report->tiers, report->tier_names);
 }
 
-void scheduler_forget(scheduler *s, int tenant)
+uint32_t scheduler_forget(scheduler *s, int tenant)
 {
     if (!s->prefixes)
-        return;
+        return 0;
     for (uint32_t i = 0; i < TENANTS_MAX; i++)
         if (tenant < 0 || i == (uint32_t)tenant)
             s->forgotten_us[i] = s->now_us;
-    if (tenant < 0)
-        prefix_cache_forget(s->prefixes, 0, PREFIX_OWNERS_MAX);
-    else
-        prefix_cache_forget(s->prefixes, 2 * (uint32_t)tenant, 2);
+    return tenant < 0 ? prefix_cache_forget(s->prefixes, 0, PREFIX_OWNERS_MAX)
+                      : prefix_cache_forget(s->prefixes, 2 * (uint32_t)tenant, 2);
 }
 
 uint32_t scheduler_spare_pages(const scheduler *s)

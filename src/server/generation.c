@@ -515,6 +515,7 @@ void generation_event(const engine_event *event)
     generation *g = event->context;
     exchange *x = g->exchange;
     if (event->kind == EVENT_TOKEN && !g->stopped && x->connection) {
+        g->cached = event->cached;
         take_token(g, event);
         if (x->streaming && g->pieces.count) /* a frame for each token, all of a wake-up in one write */
             stream_one(x, g);

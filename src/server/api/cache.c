@@ -46,31 +46,15 @@ static bool read_target(exchange *x)
     return true;
 }
 
-/* Pages as the last report has them: an engine that is busy with a step is not asked twice. */
-static uint64_t pages_of(const cache_report *report, int tenant)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < TENANTS_MAX; i++)
-        sum += tenant == EVERYBODY || tenant == i ? report->tenants[i].pages : 0;
-    return sum;
-}
-
 static void forget(exchange *x)
 {
     error err = {0};
-    cache_report *report = malloc(sizeof *report);
-    if (!report) {
-        api_fail(&x->error, 500, NULL, "out of memory");
-        return;
-    }
-    engine_read_cache(x->model->engine, report);
-    uint64_t pages = pages_of(report, x->cache_of);
-    free(report);
-    if (engine_forget(x->model->engine, x->cache_of, &err)) {
+    uint32_t pages;
+    if (engine_forget(x->model->engine, x->cache_of, &pages, &err)) {
         api_fail(&x->error, 500, NULL, "not everything could be forgotten: %s", err.text);
         return;
     }
-    buf_printf(&x->answer.body, "{\"deleted\":true,\"pages\":%llu}", (unsigned long long)pages);
+    buf_printf(&x->answer.body, "{\"deleted\":true,\"pages\":%u}", pages);
     x->answer.status = 200;
     x->answer.type = "application/json";
 }

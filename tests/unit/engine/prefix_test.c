@@ -71,7 +71,7 @@ static void tenants_see_their_own_only(void **unused)
     fixture_submit(&w.f, salted);
     fixture_run(&w.f);
     assert_int_equal(cached_of(&w, id), 0);
-    assert_int_equal(engine_forget(w.f.engine, 0, NULL), OK);
+    assert_int_equal(engine_forget(w.f.engine, 0, NULL, NULL), OK);
     request *again = ask(&w, t, 8);
     id = again->id;
     fixture_submit(&w.f, again);

@@ -237,7 +237,7 @@ static void a_restart_is_warm(void **unused)
         answer(&w, t, 64);
         assert_true(cached_of(&w, id) + 2 * 16 > before);
         assert_int_equal(w.f.ledger[id].end.lookup.hits[PLACE_TIERS], cached_of(&w, id));
-        assert_int_equal(engine_forget(w.f.engine, 0, NULL), OK);
+        assert_int_equal(engine_forget(w.f.engine, 0, NULL, NULL), OK);
         assert_int_equal(a.count, 0);
         id = w.next_id;
         answer(&w, t, 64);

@@ -119,7 +119,7 @@ static void open_world(world *w, bool state, uint32_t pages, uint64_t seed)
 static void close_world(world *w)
 {
     fixture_expect_no_leak(&w->f);
-    assert_int_equal(engine_forget(w->f.engine, -1, NULL), OK);
+    assert_int_equal(engine_forget(w->f.engine, -1, NULL, NULL), OK);
     cache_report after = report(w);
     assert_int_equal(after.counts.nodes, 0);
     assert_int_equal(after.counts.state_checkpoints, 0);
@@ -179,7 +179,7 @@ static void crowd(world *w) /* several at once, some aborted; each compared afte
             engine_cancel(w->f.engine, ids[i], FINISH_CANCELLED);
     }
     if (rng_below(&w->random, 20) == 0)
-        assert_int_equal(engine_forget(w->f.engine, (int)rng_below(&w->random, 4) - 1, NULL), OK);
+        assert_int_equal(engine_forget(w->f.engine, (int)rng_below(&w->random, 4) - 1, NULL, NULL), OK);
     run(w);
     for (uint32_t i = 0; i < count; i++)
         if (!aborted[i] || w->f.ledger[ids[i]].end.reason != FINISH_CANCELLED)
