@@ -11,6 +11,7 @@ typedef struct {
     detokenizer *d;
     buf *out;
     bool drop_first_space;
+    bool raw; /* bytes as they are */
 } emitter;
 
 static void emit_bytes(emitter *e, const char *data, size_t size)
@@ -18,6 +19,10 @@ static void emit_bytes(emitter *e, const char *data, size_t size)
     detokenizer *d = e->d;
     if (size == 0)
         return;
+    if (e->raw) {
+        buf_append(e->out, data, size);
+        return;
+    }
     if (!d->started) {
         d->started = true;
         if (e->drop_first_space && data[0] == ' ') {
@@ -115,25 +120,42 @@ static int byte_token(span text)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-void detokenizer_push(detokenizer *d, const tokenizer *t, token_id id, buf *out)
+static void emit_token(emitter *e, const tokenizer *t, token_id id)
 {
     token_type type = vocab_type(&t->vocab, id);
     span text = vocab_text(&t->vocab, id);
-    if (((type == TOKEN_CONTROL || type == TOKEN_UNKNOWN) && !d->keep_specials) || text.size == 0)
+    if (((type == TOKEN_CONTROL || type == TOKEN_UNKNOWN) && !e->d->keep_specials) || text.size == 0)
         return;
-    emitter e = {d, out, t->drop_first_space};
     bool plain = type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || type == TOKEN_USER;
     if (t->decode == DECODE_BYTE_LEVEL && !plain) {
-        emit_byte_level(&e, text);
+        emit_byte_level(e, text);
     } else if (t->decode == DECODE_SPACES) {
         int byte = type == TOKEN_BYTE ? byte_token(text) : -1;
         if (byte >= 0)
-            emit_bytes(&e, (const char[]){(char)byte}, 1);
+            emit_bytes(e, (const char[]){(char)byte}, 1);
         else
-            emit_spaced(&e, text);
+            emit_spaced(e, text);
     } else {
-        emit_bytes(&e, text.data, text.size);
+        emit_bytes(e, text.data, text.size);
     }
+}
+
+void detokenizer_push(detokenizer *d, const tokenizer *t, token_id id, buf *out)
+{
+    emitter e = {d, out, t->drop_first_space, false};
+    emit_token(&e, t, id);
+}
+
+void tokenizer_token_bytes(const tokenizer *t, token_id id, buf *out)
+{
+    detokenizer plain = {0};
+    emitter e = {&plain, out, false, true};
+    emit_token(&e, t, id);
+}
+
+bool tokenizer_drops_first_space(const tokenizer *t)
+{
+    return t->drop_first_space;
 }
 
 void detokenizer_finish(detokenizer *d, buf *out)

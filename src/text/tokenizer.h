@@ -67,7 +67,10 @@ uint32_t tokenizer_vocab_size(const tokenizer *t);
 token_id tokenizer_bos(const tokenizer *t);
 token_id tokenizer_eos(const tokenizer *t);
 span tokenizer_token_text(const tokenizer *t, token_id id); /* as stored in the vocabulary; empty if out of range */
-token_id tokenizer_find(const tokenizer *t, span text);     /* exact stored text -> id, or -1 */
+/* Appends the bytes that a token adds to a text, not necessarily whole characters; nothing for control tokens. */
+void tokenizer_token_bytes(const tokenizer *t, token_id id, buf *out);
+bool tokenizer_drops_first_space(const tokenizer *t);   /* a text's first token does not add the blank it begins with */
+token_id tokenizer_find(const tokenizer *t, span text); /* exact stored text -> id, or -1 */
 bool tokenizer_is_control(const tokenizer *t, token_id id);
 bool tokenizer_is_eog(const tokenizer *t, token_id id); /* ends a generation: eos, eot, eom and by text (formats.md) */
 /* All ids that end a generation; the array lives as long as the tokenizer. */
