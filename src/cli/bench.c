@@ -67,9 +67,13 @@ double bench_prefill(bench *b, uint32_t seq, uint32_t count)
     uint32_t step = b->runner->info.max_chunk_tokens;
     for (uint32_t at = 0; at < count; at += step) {
         uint32_t left = count - at, n = left < step ? left : step;
-        run_plan(b, &(step_plan){.kind = STEP_PREFILL,
-                                 .chunk = {seq, b->pages + (size_t)seq * b->pages_per_stream, at, b->tokens + at, n,
-                                           at + n == count, 0}});
+        prefill_chunk chunk = {.seq = seq,
+                               .pages = b->pages + (size_t)seq * b->pages_per_stream,
+                               .position = at,
+                               .tokens = b->tokens + at,
+                               .token_count = n,
+                               .sample = at + n == count};
+        run_plan(b, &(step_plan){.kind = STEP_PREFILL, .chunk = chunk});
     }
     return (double)(clock_now_us() - start) * 1e-6;
 }

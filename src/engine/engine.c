@@ -26,7 +26,9 @@ static status check_config(const engine_config *config, const sched_policy **pol
 
 static void poke(void *context)
 {
-    inbox_poke(((engine *)context)->inbox);
+    engine *e = context;
+    inbox_poke(e->inbox);
+    e->runner->ops->yield(e->runner);
 }
 
 status engine_create(engine **out, runner *runner, const engine_config *config, error *err)
@@ -348,6 +350,8 @@ static void take_tenants(engine *e)
 
 static bool collect(engine *e, bool *stop) /* true: something ended or arrived */
 {
+    if (e->runner->ops->yield_seen)
+        e->runner->ops->yield_seen(e->runner);
     inbox_batch batch = inbox_collect(e->inbox, scheduler_read_counts(e->scheduler).waiting);
     *stop = batch.stop;
     take_tenants(e);

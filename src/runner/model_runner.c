@@ -263,6 +263,11 @@ static void runner_yield(runner *base)
     atomic_store_explicit(&((model_runner *)base)->yield, true, memory_order_relaxed);
 }
 
+static void runner_yield_seen(runner *base)
+{
+    atomic_store_explicit(&((model_runner *)base)->yield, false, memory_order_relaxed);
+}
+
 static void runner_close(runner *base)
 {
     model_runner *r = (model_runner *)base;
@@ -328,12 +333,15 @@ static const runner_ops model_runner_ops = {.name = "model",
                                             .sequence_close = runner_sequence_close,
                                             .run = runner_run,
                                             .yield = runner_yield,
+                                            .yield_seen = runner_yield_seen,
                                             .close = runner_close};
 static const runner_ops stateful_runner_ops = {.name = "model",
                                                .sequence_open = runner_sequence_open,
                                                .sequence_close = runner_sequence_close,
                                                .run = runner_run,
                                                .yield = runner_yield,
+                                               .yield_seen = runner_yield_seen,
+                                            .yield_seen = runner_yield_seen,
                                                .close = runner_close,
                                                .state_save = runner_state_save,
                                                .state_load = runner_state_load};

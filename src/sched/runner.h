@@ -43,6 +43,8 @@ typedef struct {
     status (*run)(runner *self, const step_plan *plan, step_result *result, hw_clock *clock, error *err);
     void (*yield)(
         runner *self); /* any thread: a running prefill stops at its next row block; forgotten when none runs */
+    /* Engine thread, before it looks at what came in: yields until now are seen to. NULL: run forgets them itself. */
+    void (*yield_seen)(runner *self);
     void (*close)(runner *self);
     /* The recurrent state of a slot, as the tokens run so far left it, into info.state_pages pages of the pool, and
      * back into any slot: the next row of that slot then has the position that followed the save. ERR_BUSY while a
