@@ -341,7 +341,6 @@ static const runner_ops stateful_runner_ops = {.name = "model",
                                                .run = runner_run,
                                                .yield = runner_yield,
                                                .yield_seen = runner_yield_seen,
-                                            .yield_seen = runner_yield_seen,
                                                .close = runner_close,
                                                .state_save = runner_state_save,
                                                .state_load = runner_state_load};
