@@ -20,10 +20,11 @@ _headway()
             --kv) words='f16 bf16 q8 q4' ;;
             --format) words='gguf hf mlx' ;;
             --type) words='f32 f16 bf16 q8_0 q4_0 mxfp8 mxfp4 affine4' ;;
-            --tokenizer | --out | --model | --template | --chat-template | --config | --curves | --cache-disk) ;;
+            --tokenizer | --out | --model | --template | --chat-template | --config | --curves | --cache-disk | \
+                --batch-dir) ;;
             --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --cache-ram | --cache-sessions | \
                 --cache-session-tokens | --cache-disk-size | --cache-redis | --cache-ttl | --reuse | --api-key | \
-                --forward-batch | --forward-batch-key | --chat-share | --chunk | \
+                --batch-dir-size | --forward-batch | --forward-batch-key | --chat-share | --chunk | \
                 --window-ms | --document-tokens) return ;;
             *) words=$(headway $command --help 2>/dev/null | sed -nE 's/^  (--[a-z-]+).*/\1/p') ;;
         esac

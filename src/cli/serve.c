@@ -210,6 +210,7 @@ static status open_server(serve *s, error *err)
                             .port = (int)serve_flags_number(&s->flags, "--port"),
                             .tenants = s->tenants,
                             .keep_at_hangup = keeps_at_hangup(s),
+                            .batch = serve_flags_batch(&s->flags),
                             .curves_path = s->curves};
     serve_flags_curves(&s->flags, s->curves, sizeof s->curves);
     serve_flags_forward(&s->flags, &config.forward_batch);

@@ -32,6 +32,8 @@ static const flag_spec serve_flags[] = {
     {"--config", "FILE", "tenants, their keys, limits; SIGHUP reads it again", NULL},
     {"--forward-batch", "URL", "batch work goes to another server [stays here]", NULL},
     {"--forward-batch-key", "KEY", "for that server [none]", NULL},
+    {"--batch-dir", "DIR", "files and batches of the API lie there [none]", NULL},
+    {"--batch-dir-size", "SIZE", "of all files there, at most [8G]", NULL},
     {"--policy", "NAME", "prefill-first, decode-first, chunked, gate [cadence]", NULL},
     {"--gap-ms", "N|auto", "longest gap between a stream's tokens [auto]", NULL},
     {"--chat-share", "F", "of the device time for chats, at least [0.25]", NULL},
@@ -71,7 +73,7 @@ static const struct {
     {"--cache-ttl", 1, 1u << 30},
 };
 
-static const char *const size_flags[] = {"--kv-memory", "--cache-ram", "--cache-disk-size"};
+static const char *const size_flags[] = {"--kv-memory", "--cache-ram", "--cache-disk-size", "--batch-dir-size"};
 
 static bool is_auto(const char *text)
 {
@@ -220,4 +222,12 @@ void serve_flags_forward(const command_flags *flags, config_forward *out)
     const char *url = flag_text(flags, "--forward-batch"), *key = flag_text(flags, "--forward-batch-key");
     snprintf(out->url, sizeof out->url, "%s", url ? url : "");
     snprintf(out->key, sizeof out->key, "%s", key ? key : "");
+}
+
+server_batch_config serve_flags_batch(const command_flags *flags)
+{
+    server_batch_config out = {.dir = flag_text(flags, "--batch-dir")};
+    if (flag_text(flags, "--batch-dir-size"))
+        flag_bytes(flags, "--batch-dir-size", &out.bytes_max, NULL);
+    return out;
 }

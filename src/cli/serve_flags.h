@@ -5,7 +5,7 @@
 
 #include "cli/help.h"
 #include "sched/settings.h"
-#include "server/tenants.h"
+#include "server/server.h"
 
 extern const command_spec serve_spec;
 
@@ -24,5 +24,6 @@ status serve_flags_open_tenants(tenants **out, command_flags *flags, error *err)
 void serve_flags_curves(const command_flags *flags, char *path, size_t size);
 /* Who answers batch work; url "": nobody else. Checked before. */
 void serve_flags_forward(const command_flags *flags, config_forward *out);
+server_batch_config serve_flags_batch(const command_flags *flags); /* Checked before. */
 
 #endif

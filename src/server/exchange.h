@@ -84,11 +84,19 @@ struct generation { /* one sequence */
     char error[160];
 };
 
+/* Of a request that the server asks itself, without a connection. */
+typedef struct {
+    void (*answered)(void *context, exchange *x); /* x->answer is there; once. NULL: nobody waits */
+    void (*released)(void *context);              /* x goes */
+    void *context;
+} exchange_inside;
+
 struct exchange {
     server *server;
     const server_model *model;
     const chat_form *form; /* what its template knows; NULL: nothing */
     connection *connection;
+    exchange_inside inside;
     const route *route;
     exchange *next, *previous, *next_dirty, *next_large;
     bool dirty, working, streaming, large;
@@ -97,6 +105,8 @@ struct exchange {
     forward *forward;             /* owned: another server answers, or does if this turns out to be batch work */
     buf query;                    /* of the target, behind '?' */
     buf if_none_match;            /* the header, of open routes */
+    buf rest;                     /* of the path, behind what a route names that takes more */
+    buf content_type;             /* the header, of routes that take a form */
     buf body;
     uv_work_t work;
     void (*task)(exchange *x); /* what the worker does instead of route->handle */
@@ -121,7 +131,14 @@ struct exchange {
     void (*free_own)(void *own); /* NULL: there is none */
 };
 
+static inline bool exchange_waited_for(const exchange *x)
+{
+    return x->connection || x->inside.answered;
+}
+
 span exchange_warning_header(const exchange *x, buf *scratch);
+void exchange_write_error(exchange *x); /* in the shape of its dialect, into the answer's body */
+void exchange_release(exchange *x);     /* all that it owns, not itself */
 
 /* Answers x (once) and takes it off its connection. */
 void exchange_respond(exchange *x);
@@ -139,6 +156,7 @@ const char *generation_call_id(const generation *g, uint32_t call); /* of a call
 /* For the handlers: the server's own state. */
 typedef struct server_measures server_measures;
 bool server_draining(const server *s);
+const server_model *server_model_of(const server *s);
 server_measures *server_measures_of(server *s);
 const char *server_cache_place(const server *s, uint32_t place); /* "ram", "disk": a word for a cache_lookup.hits */
 network_counts server_network_counts(const server *s);
@@ -153,6 +171,12 @@ uint64_t server_random(server *s);
 void server_mark_dirty(exchange *x);
 /* Loop thread, from a handler: `task` runs on a worker, few at a time, and leaves the answer. */
 void server_run_task(exchange *x, void (*task)(exchange *x));
+/* Loop thread: asks for `r` as a client would, on `terms`; `task` runs on a worker, leaves a body and calls the route's
+ * handler. The answer is whole, and is given to inside->answered. NULL: out of memory, or the server ends. */
+exchange *server_ask(server *s, const route *r, const request_terms *terms, const exchange_inside *inside,
+                     void (*task)(exchange *x));
+void server_forget(exchange *x);                     /* nobody waits for it any more: it ends when it can */
+struct batch_service *server_batch(const server *s); /* NULL: there is none */
 /* Loop thread: who shares this server, by index; valid until the next turn. Index 0 is always there. */
 const tenant_table *server_tenants(const server *s);
 exchange *server_exchanges(const server *s); /* all of them, linked by `next` */

@@ -495,7 +495,7 @@ static void answer_whole(exchange *x)
 
 void generation_flush(exchange *x)
 {
-    if (!x->connection)
+    if (!exchange_waited_for(x))
         return;
     if (x->streaming) {
         bool all_ended = true;
@@ -514,7 +514,7 @@ void generation_event(const engine_event *event)
 {
     generation *g = event->context;
     exchange *x = g->exchange;
-    if (event->kind == EVENT_TOKEN && !g->stopped && x->connection) {
+    if (event->kind == EVENT_TOKEN && !g->stopped && exchange_waited_for(x)) {
         g->cached = event->cached;
         take_token(g, event);
         if (x->streaming && g->pieces.count) /* a frame for each token, all of a wake-up in one write */

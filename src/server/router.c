@@ -3,6 +3,7 @@
 
 #include "server/api/cache.h"
 #include "server/api/openai.h"
+#include "server/batch/api.h"
 #include "server/dashboard/assets.h"
 #include "server/debug/debug.h"
 #include "server/debug/trace_stream.h"
@@ -26,6 +27,10 @@ static const route routes[] = {
     {"/debug/trace", HTTP_GET, false, false, debug_trace, NULL},
     {"/v1/cache", HTTP_DELETE, false, false, api_cache_forget, NULL},
     {"/cache", HTTP_DELETE, false, false, api_cache_forget, NULL},
+    {"/v1/files", HTTP_POST, false, false, files_create, NULL},
+    {"/v1/files", HTTP_GET, false, false, files_list, NULL},
+    {"/v1/batches", HTTP_POST, false, false, batches_create, NULL},
+    {"/v1/batches", HTTP_GET, false, false, batches_list, NULL},
     {"/tokenize", HTTP_POST, true, false, api_tokenize, NULL},
     {"/detokenize", HTTP_POST, true, false, api_detokenize, NULL},
 };
@@ -33,28 +38,50 @@ static const route routes[] = {
 /* Paths with something behind them, which the handler reads from x->body. */
 static const route prefixes[] = {
     {"/v1/models/", HTTP_GET, false, false, openai_models, NULL},
+    {"/v1/files/", HTTP_GET, false, false, files_get, NULL},
+    {"/v1/files/", HTTP_DELETE, false, false, files_delete, NULL},
+    {"/v1/batches/", HTTP_GET, false, false, batches_get, NULL},
+    {"/v1/batches/", HTTP_POST, false, false, batches_cancel, NULL},
     {"/dashboard/", HTTP_GET, false, true, dashboard_asset, NULL},
 };
 
-static bool answers(const route *r, http_method method, bool *known, const char **allow)
+static const char *method_list(unsigned methods)
 {
-    *known = true;
-    *allow = r->method == HTTP_GET      ? "GET, HEAD, OPTIONS"
-             : r->method == HTTP_DELETE ? "DELETE, OPTIONS"
-                                        : "POST, OPTIONS";
-    return r->method == method || (r->method == HTTP_GET && method == HTTP_HEAD);
+    static const char *const lists[] = {
+        "OPTIONS",         "GET, HEAD, OPTIONS",         "POST, OPTIONS",         "GET, HEAD, POST, OPTIONS",
+        "DELETE, OPTIONS", "GET, HEAD, DELETE, OPTIONS", "POST, DELETE, OPTIONS", "GET, HEAD, POST, DELETE, OPTIONS"};
+    return lists[methods];
+}
+
+static unsigned method_bit(http_method method)
+{
+    return method == HTTP_GET || method == HTTP_HEAD ? 1 : method == HTTP_POST ? 2 : method == HTTP_DELETE ? 4 : 0;
 }
 
 const route *router_find(http_method method, span path, bool *known, const char **allow)
 {
-    *known = false;
+    unsigned methods = 0;
+    const route *found = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (span_is(path, routes[i].path) && answers(&routes[i], method, known, allow))
-            return &routes[i];
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        if (span_is(path, routes[i].path)) {
+            methods |= method_bit(routes[i].method);
+            found = method_bit(routes[i].method) == method_bit(method) ? &routes[i] : found;
+        }
+    bool exact = methods != 0;
+    for (size_t i = 0; !exact && i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t size = strlen(prefixes[i].path);
-        if (path.size > size && memcmp(path.data, prefixes[i].path, size) == 0)
-            return answers(&prefixes[i], method, known, allow) ? &prefixes[i] : NULL;
+        if (path.size <= size || memcmp(path.data, prefixes[i].path, size) != 0)
+            continue;
+        methods |= method_bit(prefixes[i].method);
+        found = method_bit(prefixes[i].method) == method_bit(method) ? &prefixes[i] : found;
     }
-    return NULL;
+    *known = methods != 0;
+    if (methods)
+        *allow = method_list(methods);
+    return found;
+}
+
+bool route_takes_form(const route *r)
+{
+    return r->handle == files_create;
 }

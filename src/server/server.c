@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "server/batch/service.h"
 #include "server/debug/trace_stream.h"
 #include "server/exchange.h"
 #include "server/forward_choice.h"
+#include "server/heads.h"
 #include "server/measures.h"
 #include "server/router.h"
 
@@ -42,7 +44,8 @@ struct server {
     uint32_t open;
     server_measures measures;
     tenants *tenants;
-    forwards *forwards; /* NULL: nothing has been forwarded yet */
+    forwards *forwards;          /* NULL: nothing has been forwarded yet */
+    struct batch_service *batch; /* NULL: no Files and Batches */
     health_watch watch;
     rng random;
     const char *tier_names[TIERS_MAX];
@@ -58,6 +61,11 @@ struct server {
 bool server_draining(const server *s)
 {
     return s->draining;
+}
+
+const server_model *server_model_of(const server *s)
+{
+    return &s->model;
 }
 
 server_measures *server_measures_of(server *s)
@@ -176,7 +184,8 @@ static exchange *exchange_create(server *s, connection *c, const route *r)
         s->first->previous = x;
     s->first = x;
     s->open++;
-    connection_set_exchange(c, x);
+    if (c)
+        connection_set_exchange(c, x);
     return x;
 }
 
@@ -195,64 +204,25 @@ static void exchange_destroy(exchange *x)
             break;
         }
     s->open--;
-    for (uint32_t i = 0; i < x->count; i++)
-        generation_free(&x->generations[i]);
-    free(x->generations);
-    plan_free(&x->plan);
-    buf_free(&x->body);
-    trace_stream_destroy(x->tracing);
-    forward_free(x->forward);
-    buf_free(&x->query);
-    buf_free(&x->if_none_match);
-    buf_free(&x->answer.headers);
-    buf_free(&x->answer.body);
-    buf_free(&x->warnings);
-    buf_free(&x->ignored);
-    buf_free(&x->prefix);
-    if (x->free_own)
-        x->free_own(x->own);
+    exchange_release(x);
     free(x);
 }
 
 void exchange_free_if_done(exchange *x)
 {
-    if (!x->connection && !x->live && !x->working)
+    if (!exchange_waited_for(x) && !x->live && !x->working)
         exchange_destroy(x);
-}
-
-span exchange_warning_header(const exchange *x, buf *scratch)
-{
-    if (!x->warnings.size && !x->ignored.size)
-        return (span){0};
-    buf_text(scratch, "x-headway-warning: ");
-    buf_append(scratch, x->ignored.data, x->ignored.size);
-    if (x->warnings.size && x->ignored.size)
-        buf_text(scratch, "; ");
-    buf_append(scratch, x->warnings.data, x->warnings.size);
-    buf_text(scratch, "\r\n");
-    return buf_span(scratch);
-}
-
-static void write_error(exchange *x)
-{
-    const answer_format *format = x->route ? x->route->format : NULL;
-    if (x->write_error)
-        x->write_error(&x->error, &x->answer.body);
-    else if (format && format->write_error)
-        format->write_error(&x->error, &x->answer.body);
-    else
-        api_error_write(&x->error, &x->answer.body);
 }
 
 void exchange_respond(exchange *x)
 {
     buf headers = {0};
     connection *c = x->connection;
-    if (!c)
+    if (!exchange_waited_for(x))
         return;
     if (x->error.status) {
         buf_clear(&x->answer.body);
-        write_error(x);
+        exchange_write_error(x);
         x->answer.status = x->error.status;
         x->answer.type = "application/json";
         api_error_headers(&x->error, &headers);
@@ -262,7 +232,11 @@ void exchange_respond(exchange *x)
     buf_append(&headers, x->answer.headers.data, x->answer.headers.size);
     exchange_warning_header(x, &headers);
     x->connection = NULL;
-    connection_respond(c, x->answer.status, x->answer.type, buf_span(&headers), buf_span(&x->answer.body));
+    if (c)
+        connection_respond(c, x->answer.status, x->answer.type, buf_span(&headers), buf_span(&x->answer.body));
+    else
+        x->inside.answered(x->inside.context, x);
+    x->inside.answered = NULL;
     buf_free(&headers);
     server_mark_dirty(x); /* freed at the end of the turn */
 }
@@ -273,6 +247,10 @@ static void start_work(exchange *x);
 
 static void answer(exchange *x)
 {
+    if (x->inside.answered && x->plan.stream)
+        api_fail(&x->error, 400, "stream", "a request of a batch cannot be streamed");
+    if (x->inside.answered)
+        x->plan.tier = TIER_NONE; /* its class is the batch's */
     if (!x->error.status && !x->answer.status && x->route->format) {
         if (!forward_after_all(x))
             generation_start(x);
@@ -303,7 +281,7 @@ static void on_work_done(uv_work_t *work, int result)
         s->large_running++;
         start_work(waiting);
     }
-    if (x->connection)
+    if (exchange_waited_for(x))
         answer(x);
     server_mark_dirty(x);
 }
@@ -346,35 +324,32 @@ void server_run_task(exchange *x, void (*task)(exchange *x))
     queue_work(x);
 }
 
+exchange *server_ask(server *s, const route *r, const request_terms *terms, const exchange_inside *inside,
+                     void (*task)(exchange *x))
+{
+    exchange *x = s->stopping ? NULL : exchange_create(s, NULL, r);
+    if (!x)
+        return NULL;
+    x->terms = *terms;
+    x->inside = *inside;
+    x->read_us = x->arrived_us;
+    server_run_task(x, task);
+    return x;
+}
+
+void server_forget(exchange *x)
+{
+    x->inside.answered = NULL;
+    generation_cancel_all(x);
+    server_mark_dirty(x);
+}
+
+struct batch_service *server_batch(const server *s)
+{
+    return s->batch;
+}
+
 /* ---- what connections tell ---- */
-
-static bool is_json(span type)
-{
-    span base = type;
-    const char *end = type.size ? memchr(type.data, ';', type.size) : NULL;
-    if (end)
-        base.size = (size_t)(end - type.data);
-    while (base.size && base.data[base.size - 1] == ' ')
-        base.size--;
-    return !type.size || http_value_has(base, "application/json") || http_value_has(base, "text/json");
-}
-
-/* Browsers ask before they let a page call us. */
-static void answer_options(connection *c, const http_head *head, const char *data, const char *allow)
-{
-    buf headers = {0};
-    span asked = http_head_get(head, data, "access-control-request-headers");
-    buf_printf(&headers, "Allow: %s\r\nAccess-Control-Allow-Methods: %s\r\nAccess-Control-Max-Age: 86400\r\n", allow,
-               allow);
-    buf_text(&headers, "Access-Control-Allow-Headers: ");
-    if (asked.size)
-        buf_append(&headers, asked.data, asked.size);
-    else
-        buf_text(&headers, "*");
-    buf_text(&headers, "\r\n");
-    connection_respond(c, 204, NULL, buf_span(&headers), (span){0});
-    buf_free(&headers);
-}
 
 static void refuse_head(connection *c, api_error *e, const char *allow)
 {
@@ -397,6 +372,9 @@ static void keep_head(exchange *x, const http_head *head, const char *data)
         buf_append(&x->query, data + head->target + head->path_size + 1, head->target_size - head->path_size - 1u);
     if (match.size)
         buf_append(&x->if_none_match, match.data, match.size);
+    span type = route_takes_form(x->route) ? http_head_get(head, data, "content-type") : (span){0};
+    if (type.size)
+        buf_append(&x->content_type, type.data, type.size);
 }
 
 /* Everything that can be known of a request before its body: key, path, kind of body, terms, and whether there is room
@@ -413,7 +391,7 @@ static bool check_head(server *s, const http_head *head, const char *data, const
     }
     if (!r)
         return false;
-    if (r->method == HTTP_POST && !is_json(http_head_get(head, data, "content-type")))
+    if (r->method == HTTP_POST && !route_takes_form(r) && !head_is_json(http_head_get(head, data, "content-type")))
         return api_fail(e, 415, NULL, "the body must be JSON: Content-Type: application/json");
     if (coding.size && !http_value_has(coding, "identity"))
         return api_fail(e, 415, NULL, "compressed bodies are not supported");
@@ -445,7 +423,7 @@ static void on_head(void *context, connection *c, const http_head *head, const c
     span path = http_head_path(head, data);
     const route *r = router_find(head->method, path, &known, &allow);
     if (head->method == HTTP_OPTIONS) {
-        answer_options(c, head, data, allow);
+        head_answer_options(c, head, data, allow);
         return;
     }
     bool good = check_head(s, head, data, r, &terms, &e);
@@ -466,8 +444,11 @@ static void on_head(void *context, connection *c, const http_head *head, const c
     x->terms = terms;
     keep_head(x, head, data);
     forward_keep_head(x, head, data);
-    if (!span_is(path, r->path))
+    if (!span_is(path, r->path)) {
+        size_t known_size = strlen(r->path);
         buf_append(&x->body, path.data, path.size); /* the handler reads the rest of the path */
+        buf_append(&x->rest, path.data + known_size, path.size - known_size);
+    }
 }
 
 static void on_request(void *context, connection *c)
@@ -541,6 +522,8 @@ static void on_turn(server *s)
         network_flush(s->network);
     }
     network_flush(s->network);
+    if (s->batch)
+        batch_service_turn(s->batch);
     if (s->draining)
         end_if_drained(s);
 }
@@ -610,6 +593,8 @@ static void stop_now(server *s)
         return;
     s->stopping = true;
     network_close(s->network); /* every exchange hears that its client is gone */
+    if (s->batch)
+        batch_service_stop(s->batch);
     uv_stop(&s->loop);
 }
 
@@ -618,7 +603,7 @@ static void end_if_drained(server *s)
     for (const exchange *x = s->first; x; x = x->next)
         if (x->connection || x->working)
             return;
-    if (network_unsent(s->network))
+    if (network_unsent(s->network) || (s->batch && batch_service_busy(s->batch)))
         return;
     log_info("drained: every answer is out");
     stop_now(s);
@@ -726,6 +711,8 @@ status server_create(server **out, const server_config *config, error *err)
                           .idle_us = config->idle_us,
                           .stall_us = config->stall_us};
     status code = network_open(&s->network, &s->loop, &net, err);
+    if (!code && config->batch.dir)
+        code = batch_service_open(&s->batch, s, &s->loop, &config->batch, err);
     if (code) {
         server_destroy(s);
         return code;
@@ -793,6 +780,7 @@ void server_destroy(server *s)
         s->first->live = 0;
         exchange_destroy(s->first);
     }
+    batch_service_close(s->batch);
     network_free(s->network);
     measures_close(&s->measures);
     free(s);

@@ -13,6 +13,11 @@
 
 typedef struct server server;
 
+typedef struct {
+    const char *dir;    /* where files and batches lie; NULL: there are none. Made if need be */
+    uint64_t bytes_max; /* of all files; 0: 8 GB */
+} server_batch_config;
+
 typedef struct {         /* borrowed until server_destroy */
     const char *host;    /* an IPv4 or IPv6 address */
     int port;            /* 0: any */
@@ -23,7 +28,8 @@ typedef struct {         /* borrowed until server_destroy */
     uint64_t head_us, idle_us, stall_us; /* deadlines; 0: 10 s, 120 s, 30 s */
     const char *curves_path;             /* served at /debug/curves; NULL: none */
     config_forward forward_batch;        /* who answers batch work; url "": this server */
-    uint64_t heartbeat_us;               /* SSE comments while nothing else is sent; 0: 5 s */
+    server_batch_config batch;
+    uint64_t heartbeat_us; /* SSE comments while nothing else is sent; 0: 5 s */
 } server_config;
 
 typedef struct { /* what is served; borrowed until server_destroy */
