@@ -17,6 +17,7 @@
 #include "cli/gguf_vocab.h"
 #include "cli/vocab.h"
 #include "runner/model_runner.h"
+#include "server/api/constraints.h"
 #include "server/server.h"
 #include "sim/sim_runner.h"
 #include "tensor/kv_type.h"
@@ -38,6 +39,7 @@ typedef struct {
     runner *runner;
     engine *engine;
     tokenizer *tokenizer;
+    constraint_store *constraints;
     chat_template *chat_template;
     buf template_text; /* its source */
     uint64_t created_unix;
@@ -263,6 +265,7 @@ static status run(serve *s, error *err)
         return st;
     server_model model = {.engine = s->engine,
                           .tokenizer = s->tokenizer,
+                          .constraints = s->constraints = constraint_store_create(),
                           .chat_template = s->chat_template,
                           .template_text = s->template_text.data,
                           .tool_parser = flag_text(&s->flags, "--tool-parser"),
@@ -323,6 +326,7 @@ int serve_main(int argc, char **argv)
         s.runner->ops->close(s.runner);
     chat_template_destroy(s.chat_template);
     buf_free(&s.template_text);
+    constraint_store_destroy(s.constraints);
     tokenizer_destroy(s.tokenizer);
     tenants_close(s.tenants);
     return st ? command_fail(&serve_spec, &err, st == ERR_INVALID && !bad_model ? 2 : 1) : 0;

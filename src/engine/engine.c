@@ -208,6 +208,9 @@ status engine_submit(engine *e, request *r, error *err)
         front_desk_leave(&e->desk, r);
         return st;
     }
+    token_constraint *constraint = r->sampling.constraint;
+    if (constraint)
+        constraint->ops->watch(constraint, poke, e);
     if ((st = inbox_put(e->inbox, j, err))) {
         front_desk_leave(&e->desk, r);
         job_disown(j);
@@ -380,6 +383,18 @@ static bool is_stop_token(const request *r, int32_t token)
     return false;
 }
 
+/* Tells the constraint of the token; false: the job has ended, for the text is of no use any more. */
+static bool constrain(engine *e, job *j, int32_t token, uint64_t now_us, bool *over)
+{
+    token_constraint *c = j->request->sampling.constraint;
+    constraint_state state = c ? c->ops->accept(c, token) : CONSTRAINT_OPEN;
+    *over = state == CONSTRAINT_OVER;
+    if (state != CONSTRAINT_FAILED)
+        return true;
+    finish_with_error(e, j, "no token is left that the asked-for format allows", now_us);
+    return false;
+}
+
 static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_us)
 {
     if (j->steps.first_token_us == 0) {
@@ -391,8 +406,11 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
         e->counts.cached_tokens += j->sequence.cache.cached;
         atomic_fetch_add(&e->desk.counts[j->sequence.tenant].cached_tokens, j->sequence.cache.cached);
     }
+    bool over;
     engine_note_token(e, j, now_us);
     j->steps.last_token_us = now_us;
+    if (!constrain(e, j, token->token, now_us, &over))
+        return;
     if (is_stop_token(j->request, token->token)) {
         engine_event end = {.reason = FINISH_STOP,
                             .stop_token = token->token,
@@ -404,9 +422,11 @@ static void deliver(engine *e, job *j, const sampled_token *token, uint64_t now_
     e->counts.generated_tokens++;
     atomic_fetch_add(&e->desk.counts[j->sequence.tenant].generated_tokens, 1);
     bool room = outbox_put_token(e->outbox, j, token, now_us);
-    if (j->sequence.generated == j->request->max_tokens) {
-        engine_event end = {
-            .reason = FINISH_LENGTH, .stop_token = -1, .generated = j->sequence.generated, .time_us = now_us};
+    if (over || j->sequence.generated == j->request->max_tokens) {
+        engine_event end = {.reason = over ? FINISH_STOP : FINISH_LENGTH,
+                            .stop_token = -1,
+                            .generated = j->sequence.generated,
+                            .time_us = now_us};
         finish_job(e, j, &end, false);
     } else if (!room) {
         scheduler_pause(e->scheduler, &j->sequence, true);

@@ -93,6 +93,18 @@ void sampler_destroy(sampler *s)
     free(s);
 }
 
+/* What the request's constraint bars is out before anything else looks. */
+static void apply_mask(const sampler *s, float *logits)
+{
+    token_constraint *c = s->params->constraint;
+    const uint32_t *mask = c ? c->ops->mask(c) : NULL;
+    for (uint32_t i = 0; mask && i < s->vocab; i += 32) {
+        uint32_t word = mask[i / 32], end = s->vocab - i < 32 ? s->vocab - i : 32;
+        for (uint32_t k = 0; word != UINT32_MAX && k < end; k++)
+            logits[i + k] = word >> k & 1 ? logits[i + k] : -INFINITY;
+    }
+}
+
 static void apply_penalties(const sampler *s, float *logits)
 {
     const sampling_params *p = s->params;
@@ -431,6 +443,7 @@ void sampler_draw(sampler *s, float *logits, sampled_token *out)
             out->top_logprobs[i] = (float)((double)out->top_logprobs[i] - log_sum);
         memcpy(s->raw, logits, s->vocab * sizeof *logits);
     }
+    apply_mask(s, logits);
     apply_penalties(s, logits);
     out->token = s->list ? draw(s, logits) : argmax(logits, s->vocab);
     if (s->raw)

@@ -479,6 +479,8 @@ bool scheduler_prompt_ready(const sequence *seq)
     const sequence_cache *c = &seq->cache;
     if (seq->orphan && !seq->wanted)
         return false;
+    if (!sequence_may_sample(seq) && (!seq->chunk_open || seq->chunk.sample)) /* it is there as a rule */
+        return false;
     if (!c->restore)
         return true;
     uint32_t parts = atomic_load_explicit(tiering_parts(c->restore), memory_order_acquire);

@@ -12,7 +12,7 @@ static const double batch_starved_us = 3e5;
 /* ---- the view ---- */
 
 typedef struct { /* the streams that could decode */
-    uint32_t interactive;
+    uint32_t interactive, held;
     uint64_t kv_interactive, kv_all;
     uint64_t deadline_us, gap_us; /* the earliest, and that stream's bound */
     uint64_t least_gap_us;
@@ -21,8 +21,12 @@ typedef struct { /* the streams that could decode */
 static stream_facts look_at_streams(const scheduler *s)
 {
     stream_facts f = {.deadline_us = UINT64_MAX};
-    for (const sequence *seq = s->decoding.first; seq; seq = seq->next) {
+    for (sequence *seq = s->decoding.first; seq; seq = seq->next) {
         uint64_t kv = seq->kv_count + 1;
+        seq->held = !sequence_may_sample(seq);
+        f.held += seq->held;
+        if (seq->held)
+            continue;
         f.kv_all += kv;
         if (seq->batch)
             continue;
@@ -61,11 +65,11 @@ static policy_view view_of(scheduler *s, uint64_t now_us)
     s->kv_decoding = f.kv_interactive;
     s->least_gap_us = f.least_gap_us;
     s->had_streams = f.interactive > 0;
-    s->had_batch = s->decoding.count > f.interactive;
+    s->had_batch = s->decoding.count - f.held > f.interactive;
     s->had_prompts = prompt != NULL;
     refresh_margin(s);
     policy_view view = {.now_us = now_us,
-                        .decoding = s->decoding.count,
+                        .decoding = s->decoding.count - f.held,
                         .interactive = f.interactive,
                         .prefill_tokens = left,
                         .document = prompt && prompt->document,
@@ -100,7 +104,7 @@ static policy_view view_of(scheduler *s, uint64_t now_us)
 static void pick_streams(scheduler *s, uint32_t *count, bool batch, double budget_us, uint64_t *kv)
 {
     for (sequence *seq = s->decoding.first; seq && *count < s->max_rows; seq = seq->next) {
-        if (seq->batch != batch)
+        if (seq->batch != batch || seq->held)
             continue;
         uint64_t with = *kv + seq->kv_count + 1;
         if (batch && step_model_decode_us(&s->model, *count + 1, with) > budget_us)
@@ -117,7 +121,8 @@ static uint32_t pick_rows(scheduler *s, double batch_us)
     uint64_t kv = 0;
     if (s->policy->in_order) {
         for (sequence *seq = s->decoding.first; seq && count < s->max_rows; seq = seq->next)
-            s->picked[count++] = seq;
+            if (!seq->held)
+                s->picked[count++] = seq;
     } else {
         pick_streams(s, &count, false, 0, &kv);
         uint32_t interactive = count;
@@ -126,7 +131,7 @@ static uint32_t pick_rows(scheduler *s, double batch_us)
             pick_streams(s, &count, true, alone ? 1e300 : batch_us, &kv);
         if (batch_us > 0 && count == interactive && s->accounts.batch_owed_us > batch_starved_us)
             for (sequence *seq = s->decoding.first; seq && count == interactive && count < s->max_rows; seq = seq->next)
-                if (seq->batch) /* one, though it does not fit */
+                if (seq->batch && !seq->held) /* one, though it does not fit */
                     s->picked[count++] = seq;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -42,6 +42,7 @@ struct sequence {
     sequence *previous, *next; /* in the one list that it is on */
     sequence_phase phase;
     bool paused;     /* nobody takes its tokens: no step for it */
+    bool held;       /* its constraint's mask is not made yet: no step for it in this turn */
     uint64_t ticket; /* order of arrival; kept over preemptions */
     uint32_t slot;   /* of the runner, in PHASE_PREFILL and PHASE_DECODE */
     uint32_t generated;
@@ -68,6 +69,12 @@ struct sequence {
 static inline uint32_t sequence_history(const sequence *seq) /* tokens */
 {
     return seq->request->prompt_count + seq->generated;
+}
+
+static inline bool sequence_may_sample(const sequence *seq) /* what its next token may be is known */
+{
+    token_constraint *c = seq->request->sampling.constraint;
+    return !c || c->ops->ready(c);
 }
 
 static inline lane sequence_lane(const sequence *seq)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/api/constraints.h"
 #include "server/api/openai_answer.h"
 #include "server/api/params.h"
 #include "server/cache_usage.h"
@@ -58,6 +59,10 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
     r->turn_mark_count = prompt_index == 0 ? plan->turn_mark_count : 0;
     memcpy(r->turn_marks, plan->turn_marks, sizeof r->turn_marks);
     r->sampling.biases = biases;
+    if (!constraints_make(x, &r->sampling.constraint)) {
+        request_free(r);
+        return NULL;
+    }
     if (!plan->has_seed)
         r->sampling.seed = server_random(x->server);
     r->sampling.seed += 0x9E3779B97F4A7C15u * choice; /* choice 0 has the seed as given */
@@ -69,13 +74,6 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
         r->stop_token_count = model->stop_token_count;
     }
     return r;
-}
-
-static void free_request(request *r)
-{
-    free(r->prompt);
-    free((void *)r->sampling.biases);
-    free(r);
 }
 
 /* The request's own stop tokens go before the model's; all in one array. */
@@ -152,7 +150,7 @@ static bool submit_one(exchange *x, uint32_t index)
     status code = engine_submit(x->model->engine, r, &err);
     if (code) {
         refuse_submit(x, r, code, err.text);
-        free_request(r);
+        request_free(r);
         return false;
     }
     histogram_observe(server_measures_of(x->server)->serving.request_max_tokens, max_tokens);

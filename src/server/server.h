@@ -41,9 +41,10 @@ typedef struct { /* what is served; borrowed until server_destroy */
     const char *name;
     uint64_t created_unix;
     uint32_t context_length;
-    uint64_t cache_bytes;            /* that cached prefixes may take; 0: none are kept */
-    const sampling_params *sampling; /* where a request says nothing; NULL: temperature 1 and nothing else */
-    const int32_t *stop_tokens;      /* end a generation */
+    uint64_t cache_bytes;                 /* that cached prefixes may take; 0: none are kept */
+    const sampling_params *sampling;      /* where a request says nothing; NULL: temperature 1 and nothing else */
+    struct constraint_store *constraints; /* api/constraints.h; NULL: answers cannot be held to a format */
+    const int32_t *stop_tokens;           /* end a generation */
     uint32_t stop_token_count;
 } server_model;
 

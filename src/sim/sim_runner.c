@@ -59,6 +59,19 @@ static uint64_t said_before(const sim_runner *s, sim_sequence *sequence, const u
     return sequence->fault ? sim_mix(hash, sequence->fault) : hash;
 }
 
+/* The token that is wanted, or the first one that the request's constraint allows. */
+static int32_t constrained(const sequence_start *start, int32_t token)
+{
+    token_constraint *c = start->params->constraint;
+    const uint32_t *mask = c ? c->ops->mask(c) : NULL;
+    if (!mask || mask[token / 32] >> token % 32 & 1)
+        return token;
+    for (int32_t i = 0; i < BYTE_VOCAB_SIZE; i++)
+        if (mask[i / 32] >> i % 32 & 1)
+            return i;
+    return token;
+}
+
 static void sample(sim_runner *s, uint32_t seq, const uint32_t *pages, uint32_t kv_count, sampled_token *out)
 {
     const sequence_start *start = &s->sequences[seq].start;
@@ -67,7 +80,7 @@ static void sample(sim_runner *s, uint32_t seq, const uint32_t *pages, uint32_t 
         return;
     }
     uint64_t before = said_before(s, &s->sequences[seq], pages, kv_count);
-    out->token = s->voice.token(s->voice.self, seq, kv_count - start->prompt_count, before);
+    out->token = constrained(start, s->voice.token(s->voice.self, seq, kv_count - start->prompt_count, before));
     out->seq = seq;
     out->logprob = 0;
     out->top_count = 0;

@@ -54,6 +54,7 @@ bool output_parser_in_thought(const output_parser *p);                     /* wh
 /* Is this control token part of the syntax? Its text must be fed then, though control tokens are not printed. */
 bool output_parser_wants(const output_parser *p, span control_token);
 
+const char *output_thought_close(const char *thoughts); /* the mark that ends a thought; NULL: none of this name */
 /* The family whose syntax this chat template teaches; NULL: none that is known. */
 const char *output_family_of(span chat_template);
 const char *output_families(void); /* "hermes, qwen3_coder, llama3_json, ..." */

@@ -1,4 +1,5 @@
 /* server/api/params.c: one table of shared fields, one function per shape of field. */
+#include "server/api/constraints.h"
 #include "server/api/params.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ void plan_free(generation_plan *plan)
     free(plan->prompts);
     free((void *)plan->sampling.biases);
     free(plan->stop_tokens);
+    grammar_release(plan->grammar);
     stop_set_free(&plan->stops);
     json_decref(plan->output.tools);
     *plan = (generation_plan){0};
@@ -422,13 +424,6 @@ static const char *const harmless[] = {"user",
 
 /* Would change the answer; an error unless it is switched off. */
 static const char *const unsupported[] = {
-    "grammar",
-    "json_schema",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-    "structured_outputs",
     "logits_processors",
     "logit_processors",
     "audio",
@@ -459,14 +454,6 @@ static const char *const unsupported[] = {
     "input_extra",
     "thinking_token_budget",
 };
-
-static bool read_response_format(exchange *x, json_t *value)
-{
-    const char *type = json_string_value(json_object_get(value, "type"));
-    if (!json_is_object(value) || !type)
-        return api_fail(&x->error, 400, "response_format", "response_format must be an object with a type");
-    return strcmp(type, "text") == 0 || params_unsupported(x, "response_format", "only {\"type\": \"text\"}");
-}
 
 static bool read_modalities(exchange *x, json_t *value)
 {
@@ -508,8 +495,8 @@ static bool read_shared(exchange *x, const char *name, json_t *value)
     const param_field *field = find_field(call_fields, name);
     if (field)
         return field->read(x, value);
-    if (strcmp(name, "response_format") == 0)
-        return read_response_format(x, value);
+    if (constraints_is_field(name))
+        return true;
     if (strcmp(name, "modalities") == 0)
         return read_modalities(x, value);
     if (is_listed(unsupported, sizeof unsupported / sizeof *unsupported, name))
@@ -536,7 +523,7 @@ bool params_read(exchange *x, json_t *body, const param_field *own)
     }
     if (!x->plan.has_seed)
         x->plan.sampling.seed = 0;
-    return true;
+    return constraints_read(x, body);
 }
 
 bool params_check_prompts(exchange *x)

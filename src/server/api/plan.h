@@ -8,6 +8,7 @@
 #include "sched/request.h"
 #include "server/stop_match.h"
 #include "server/terms.h"
+#include "text/grammar/grammar.h"
 #include "text/tokenizer.h"
 
 enum { THOUGHT_UNLIMITED = UINT32_MAX };
@@ -23,6 +24,7 @@ typedef struct {
     bool want_logprobs;
     sampling_params sampling; /* biases owned */
     stop_set stops;
+    grammar *grammar;     /* a reference: what the answer has to be; NULL: anything */
     int32_t *stop_tokens; /* owned: the request's own */
     uint32_t stop_token_count;
     service_tier tier;

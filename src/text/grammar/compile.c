@@ -422,7 +422,7 @@ status grammar_compile(grammar_builder *b, grammar_rule root, grammar **out, err
     return OK;
 }
 
-void grammar_retain(grammar *g)
+void grammar_hold(grammar *g)
 {
     atomic_fetch_add(&g->references, 1);
 }

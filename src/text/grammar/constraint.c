@@ -14,6 +14,8 @@ static bool is_ready(token_constraint *self)
 static const uint32_t *mask_of(token_constraint *self)
 {
     const constraint *c = (constraint *)self;
+    if (c->waiting)
+        return c->masks->other_bits;
     return c->state == CONSTRAINT_OPEN && c->mask ? c->mask->bits : c->masks->stop_bits;
 }
 
@@ -55,6 +57,38 @@ static constraint_state advance(constraint *c, span bytes)
     return c->now.count ? CONSTRAINT_OPEN : CONSTRAINT_OVER;
 }
 
+/* Before the marker: true when it is complete, and *rest is what the token has behind it. `text` holds the bytes. */
+static bool found_marker(constraint *c, int32_t token, buf *text, span *rest)
+{
+    detokenizer plain = {.started = true, .keep_specials = true};
+    buf_append(text, c->tail, c->tail_size);
+    detokenizer_push(&plain, c->masks->tokenizer, token, text);
+    for (size_t i = 0; i + c->marker_size <= text->size; i++)
+        if (memcmp(text->data + i, c->marker, c->marker_size) == 0) {
+            *rest = span_of(text->data + i + c->marker_size, text->size - i - c->marker_size);
+            return true;
+        }
+    c->tail_size = text->size < c->marker_size - 1 ? text->size : c->marker_size - 1;
+    if (c->tail_size)
+        memcpy(c->tail, text->data + text->size - c->tail_size, c->tail_size);
+    return false;
+}
+
+static constraint_state look_for_marker(constraint *c, int32_t token)
+{
+    buf text = {0};
+    span rest;
+    if (found_marker(c, token, &text, &rest)) {
+        c->waiting = false;
+        while (rest.size && (rest.data[0] == ' ' || rest.data[0] == '\n'))
+            rest = span_of(rest.data + 1, rest.size - 1);
+        if (rest.size)
+            c->state = advance(c, rest);
+    }
+    buf_free(&text);
+    return c->state;
+}
+
 static constraint_state accept_token(token_constraint *self, int32_t token)
 {
     constraint *c = (constraint *)self;
@@ -63,14 +97,17 @@ static constraint_state accept_token(token_constraint *self, int32_t token)
         c->state = c->state == CONSTRAINT_OVER ? CONSTRAINT_OVER : CONSTRAINT_FAILED;
         return c->state;
     }
-    if (m->stop_bits[token / 32] >> token % 32 & 1)
-        c->state = c->now.ended ? CONSTRAINT_OVER : CONSTRAINT_FAILED;
+    bool stop = m->stop_bits[token / 32] >> token % 32 & 1;
+    if (c->waiting && !stop)
+        c->state = look_for_marker(c, token);
+    else if (stop)
+        c->state = c->now.ended && !c->waiting ? CONSTRAINT_OVER : CONSTRAINT_FAILED;
     else
         c->state = advance(c, token_trie_bytes(&m->trie, token));
     pthread_mutex_lock(&m->lock);
     mask_cache_release(&m->cache, c->mask);
     c->mask = NULL;
-    if (c->state == CONSTRAINT_OPEN)
+    if (c->state == CONSTRAINT_OPEN && !c->waiting)
         look_up(c);
     constraint_state state = c->state;
     pthread_mutex_unlock(&m->lock);
@@ -121,24 +158,35 @@ static void destroy(token_constraint *self)
 
 status grammar_constraint(token_constraint **out, grammar *g, token_masks *m, error *err)
 {
+    return grammar_constraint_after(out, g, m, (span){0}, err);
+}
+
+status grammar_constraint_after(token_constraint **out, grammar *g, token_masks *m, span marker, error *err)
+{
     static const token_constraint_ops ops = {is_ready, mask_of, accept_token, watch, destroy};
+    if (marker.size > MARKER_BYTES_MAX)
+        return error_set(err, ERR_LIMIT, "grammar: a marker of over %d bytes", MARKER_BYTES_MAX);
     constraint *c = calloc(1, sizeof *c);
     if (!c || machine_init(&c->machine, g, m->trie.longest)) {
         free(c);
         return error_set(err, ERR_MEMORY, "grammar: out of memory");
     }
-    grammar_retain(g);
+    grammar_hold(g);
     c->base.ops = &ops;
     c->g = g;
     c->masks = m;
-    c->untouched = true;
+    c->waiting = marker.size > 0;
+    c->untouched = !c->waiting; /* a thought has lost the text's first blank */
+    c->marker_size = marker.size;
+    if (marker.size)
+        memcpy(c->marker, marker.data, marker.size);
     c->now = (way_list){c->buffers[0], 0, WAYS_MAX, false};
     machine_start(&c->machine, &c->now);
     c->ready = true;
-    if (!c->now.count)
+    if (!c->now.count && !c->waiting)
         c->state = CONSTRAINT_OVER; /* the empty text is the only one */
     pthread_mutex_lock(&m->lock);
-    if (c->state == CONSTRAINT_OPEN)
+    if (c->state == CONSTRAINT_OPEN && !c->waiting)
         look_up(c);
     pthread_mutex_unlock(&m->lock);
     *out = &c->base;

@@ -31,15 +31,19 @@ grammar_rule grammar_regex(grammar_builder *b, span pattern);
 grammar_rule grammar_ebnf(grammar_builder *b, span text); /* GBNF as llama.cpp has it, and Lark-like as vLLM takes it */
 /* Takes all into a grammar with one reference; ERR_INVALID, ERR_UNSUPPORTED or ERR_LIMIT say what and where. */
 status grammar_finish(grammar_builder *b, grammar_rule root, grammar **out, error *err);
+void grammar_hold(grammar *g);    /* one reference more; any thread */
 void grammar_release(grammar *g); /* NULL allowed; any thread */
 
-/* A vocabulary prepared for masks, and the threads that make them. */
+/* A vocabulary prepared for masks, and the thread that makes them. The tokenizer outlives it. */
 typedef struct token_masks token_masks;
 status token_masks_create(token_masks **out, const tokenizer *t, uint32_t vocab, const int32_t *stop_tokens,
                           uint32_t stop_count, error *err);
 void token_masks_destroy(token_masks *m);
 
-/* Takes a reference of `g`. */
+/* Keeps a reference of its own to `g`; the masks outlive it. Any thread. */
 status grammar_constraint(token_constraint **out, grammar *g, token_masks *m, error *err);
+/* The same, and anything but a stop token may come before `marker` (up to MARKER_BYTES_MAX bytes): a thought. */
+enum { MARKER_BYTES_MAX = 63 };
+status grammar_constraint_after(token_constraint **out, grammar *g, token_masks *m, span marker, error *err);
 
 #endif

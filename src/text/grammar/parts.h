@@ -197,7 +197,6 @@ struct grammar {
 };
 
 status grammar_compile(grammar_builder *b, grammar_rule root, grammar **out, error *err);
-void grammar_retain(grammar *g);
 uint64_t grammar_secret(void); /* of this process: what outsiders send must not meet in one hash */
 
 #endif

@@ -296,14 +296,19 @@ status token_masks_create(token_masks **out, const tokenizer *t, uint32_t vocab,
     pthread_cond_init(&m->work, NULL);
     m->words = (vocab + 31) / 32;
     m->stop_bits = calloc(m->words + 1, sizeof *m->stop_bits);
+    m->other_bits = calloc(m->words + 1, sizeof *m->other_bits);
+    m->tokenizer = t;
     status st = token_trie_init(&m->trie, t, vocab, err);
-    if (st || !m->stop_bits || !mask_walk_init(&m->walk, &m->trie) || !mask_cache_init(&m->cache, CACHE_BYTES_MAX)) {
+    if (st || !m->stop_bits || !m->other_bits || !mask_walk_init(&m->walk, &m->trie) ||
+        !mask_cache_init(&m->cache, CACHE_BYTES_MAX)) {
         token_masks_destroy(m);
         return st ? st : error_set(err, ERR_MEMORY, "token masks: out of memory");
     }
     for (uint32_t i = 0; i < stop_count; i++)
         if (stop_tokens[i] >= 0 && (uint32_t)stop_tokens[i] < vocab)
             m->stop_bits[stop_tokens[i] / 32] |= 1u << stop_tokens[i] % 32;
+    for (uint32_t i = 0; i < vocab; i++)
+        m->other_bits[i / 32] |= ~m->stop_bits[i / 32] & 1u << i % 32;
     m->started = pthread_create(&m->thread, NULL, run_worker, m) == 0;
     if (!m->started) {
         token_masks_destroy(m);
@@ -329,5 +334,6 @@ void token_masks_destroy(token_masks *m)
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->work);
     free(m->stop_bits);
+    free(m->other_bits);
     free(m);
 }

@@ -19,8 +19,10 @@ typedef struct {
 
 struct token_masks {
     token_trie trie;
-    uint32_t words;      /* of a mask */
-    uint32_t *stop_bits; /* (words) */
+    uint32_t words;       /* of a mask */
+    uint32_t *stop_bits;  /* (words) */
+    uint32_t *other_bits; /* (words): all but those */
+    const tokenizer *tokenizer;
     pthread_mutex_t lock;
     pthread_cond_t work;
     pthread_t thread;
@@ -38,7 +40,10 @@ struct constraint {
     machine machine;
     way buffers[2][WAYS_MAX];
     way_list now;
-    bool untouched; /* no token yet */
+    bool untouched;                                                /* no token yet */
+    bool waiting;                                                  /* for the marker */
+    char marker[MARKER_BYTES_MAX + 1], tail[MARKER_BYTES_MAX + 1]; /* tail: the last bytes of the text */
+    size_t marker_size, tail_size;
     constraint_state state;
     mask_entry *mask; /* held */
     _Atomic bool ready;

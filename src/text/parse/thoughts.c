@@ -63,3 +63,9 @@ const char *output_thought_end(const char *thoughts)
     const thought_marks *marks = thought_marks_find(thoughts);
     return marks ? marks->close : NULL;
 }
+
+const char *output_thought_close(const char *thoughts)
+{
+    const thought_marks *marks = thought_marks_find(thoughts);
+    return marks ? marks->close : NULL;
+}
