@@ -328,13 +328,21 @@ static status runner_state_load(runner *base, uint32_t seq, const page_id *pages
     return st;
 }
 
+static void runner_page_copy(runner *base, page_id to, page_id from)
+{
+    page_mover *m = base->mover;
+    for (uint32_t i = 0; i < m->parts; i++)
+        memcpy(m->ops->at(m, to, i), m->ops->at(m, from, i), m->part_bytes);
+}
+
 static const runner_ops model_runner_ops = {.name = "model",
                                             .sequence_open = runner_sequence_open,
                                             .sequence_close = runner_sequence_close,
                                             .run = runner_run,
                                             .yield = runner_yield,
                                             .yield_seen = runner_yield_seen,
-                                            .close = runner_close};
+                                            .close = runner_close,
+                                            .page_copy = runner_page_copy};
 static const runner_ops stateful_runner_ops = {.name = "model",
                                                .sequence_open = runner_sequence_open,
                                                .sequence_close = runner_sequence_close,

@@ -51,6 +51,8 @@ typedef struct {
      * chunk of the slot is unfinished. Both NULL when no state is kept. */
     status (*state_save)(runner *self, uint32_t seq, const page_id *pages);
     status (*state_load)(runner *self, uint32_t seq, const page_id *pages);
+    void (*page_copy)(runner *self, page_id to,
+                      page_id from); /* KV and all; NULL: a sequence begins at a page border */
 } runner_ops;
 
 struct runner {

@@ -62,6 +62,7 @@ status scheduler_cache_create(scheduler *s, const scheduler_config *config, erro
     status st = wanted->tier_count ? open_tiers(s, wanted, err) : OK;
     s->state_pages = info->state_pages;
     s->grid_pages = grid_pages(info, s->state_pages);
+    s->ttl_us = wanted->ttl_us;
     s->idle_pages_max = idle_pages(info, wanted->idle_bytes);
     prefix_cache_config prefixes = {.pool = s->pool,
                                     .page_tokens = info->page_tokens,
@@ -75,12 +76,15 @@ status scheduler_cache_create(scheduler *s, const scheduler_config *config, erro
     if ((st = prefix_cache_create(&s->prefixes, &prefixes, err)))
         return st;
     scheduler_set_floors(s);
-    return OK;
+    if (s->state_pages > 0 || !s->runner->ops->page_copy)
+        return OK;
+    return tails_open(&s->tails, s->pool, info->page_tokens, err);
 }
 
 void scheduler_cache_destroy(scheduler *s)
 {
     tiering_close(s->tiers, 2000000); /* before the pool, in which it holds shares */
+    tails_close(&s->tails);
     prefix_cache_destroy(s->prefixes);
     reuse_destroy(s->reuse);
     free(s->state_tables);
@@ -238,23 +242,28 @@ void scheduler_cache_arrive(scheduler *s, sequence *seq)
 
 uint32_t scheduler_room(const scheduler *s, const sequence *seq)
 {
-    return s->prefixes ? prefix_cache_available(s->prefixes, scheduler_owner(seq))
-                       : page_pool_read_counts(s->pool).free;
+    if (!s->prefixes)
+        return page_pool_read_counts(s->pool).free;
+    return prefix_cache_available(s->prefixes, scheduler_owner(seq)) + s->tails.count;
+}
+
+/* Free pages, at the expense of the cache. */
+static bool make_room(scheduler *s, const sequence *seq, uint32_t count)
+{
+    if (s->prefixes && page_pool_read_counts(s->pool).free < count)
+        prefix_cache_make_room(s->prefixes, count, scheduler_owner(seq), s->now_us);
+    while (page_pool_read_counts(s->pool).free < count && tails_drop_oldest(&s->tails)) {}
+    return page_pool_read_counts(s->pool).free >= count;
 }
 
 bool scheduler_take_page(scheduler *s, const sequence *seq, page_id *out)
 {
-    if (page_pool_acquire(s->pool, out))
-        return true;
-    return s->prefixes && prefix_cache_make_room(s->prefixes, 1, scheduler_owner(seq), s->now_us) > 0 &&
-           page_pool_acquire(s->pool, out);
+    return make_room(s, seq, 1) && page_pool_acquire(s->pool, out);
 }
 
 bool scheduler_take_pages(scheduler *s, const sequence *seq, uint32_t count, page_id *out)
 {
-    if (s->prefixes && page_pool_read_counts(s->pool).free < count)
-        prefix_cache_make_room(s->prefixes, count, scheduler_owner(seq), s->now_us);
-    if (page_pool_read_counts(s->pool).free < count)
+    if (!make_room(s, seq, count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         page_pool_acquire(s->pool, &out[i]);
@@ -287,7 +296,7 @@ static void count_lookup(scheduler *s, sequence *seq)
     cache_lookup *l = &c->lookup;
     l->looked_up = seq->request->prompt_count;
     l->differs_at = c->match.differs_at;
-    l->hits[PLACE_RAM] = c->memory_pages * page_tokens;
+    l->hits[PLACE_RAM] = c->memory_pages * page_tokens + c->tail_tokens;
     for (uint32_t i = 0; i < c->restored_pages; i++) {
         uint32_t holder = tiering_holder(c->ask, i);
         l->hits[holder ? PLACE_TIERS + holder - 1 : PLACE_RAM] += page_tokens;
@@ -304,6 +313,8 @@ static void count_lookup(scheduler *s, sequence *seq)
     l->misses[MISS_EVICTED] = (old - known) * page_tokens;
     l->misses[MISS_NEW] = (end - old) * page_tokens;
     l->misses[MISS_LAST] = l->looked_up - end * page_tokens;
+    uint32_t at = c->memory_pages; /* the page of which the tail spares a part */
+    l->misses[at == end ? MISS_LAST : at < known ? MISS_SLOWER : at < old ? MISS_EVICTED : MISS_NEW] -= c->tail_tokens;
     reuse_saw(s->reuse, s->keys, end, s->now_us);
     cache_tenant *t = &s->cache_counts[seq->tenant];
     t->looked_up += l->looked_up;
@@ -332,7 +343,7 @@ static bool restore_pays(const scheduler *s, const sequence *seq)
 bool scheduler_cache_begin(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
-    c->memory_pages = c->restored_pages = c->own_from = c->rolling = c->stalled_parts = 0;
+    c->memory_pages = c->restored_pages = c->own_from = c->rolling = c->stalled_parts = c->tail_tokens = 0;
     c->restore = NULL;
     c->state_due = false;
     c->captures = s->captures ? s->captures + (size_t)seq->slot * CAPTURES_MAX : NULL;
@@ -382,6 +393,23 @@ static uint32_t list_restore(scheduler *s, const sequence *seq)
     return n;
 }
 
+/* What lies in the page after those that are whole; the sequence has a page of its own for it. */
+static void take_tail(scheduler *s, sequence *seq)
+{
+    sequence_cache *c = &seq->cache;
+    uint32_t from = c->memory_pages * s->page_tokens, left = sequence_history(seq) - 1 - from;
+    page_id page;
+    if (s->tails.count == 0)
+        return;
+    scheduler_keys(s, seq, c->memory_pages);
+    prefix_key before = c->memory_pages ? s->keys[c->memory_pages - 1] : prefix_key_root(c->space);
+    c->tail_tokens = tails_find(&s->tails, before, seq->request->prompt + from,
+                                left < s->page_tokens ? left : s->page_tokens - 1, s->now_us, &page);
+    if (c->tail_tokens > 0)
+        s->runner->ops->page_copy(s->runner, seq->pages[c->memory_pages], page);
+    seq->kv_count += c->tail_tokens;
+}
+
 bool scheduler_cache_start(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
@@ -401,6 +429,8 @@ bool scheduler_cache_start(scheduler *s, sequence *seq)
         (void)st;
         scheduler_release_state(s, seq);
     }
+    if (!c->restore)
+        take_tail(s, seq);
     if (s->tiers && c->memory_pages > 0) {
         scheduler_keys(s, seq, c->memory_pages);
         tiering_touch(s->tiers, s->keys, c->memory_pages);
@@ -472,6 +502,8 @@ void scheduler_cache_poll(scheduler *s)
             poll_restore(s, seq);
     }
     prefix_cache_trim(s->prefixes, s->now_us);
+    if (s->ttl_us && s->now_us > s->ttl_us)
+        tails_expire(&s->tails, s->now_us - s->ttl_us);
 }
 
 bool scheduler_prompt_ready(const sequence *seq)

@@ -208,6 +208,21 @@ static void put_rolling(scheduler *s, sequence *seq)
     c->rolling = 0;
 }
 
+/* The page that is not full, for the next turn; documents are not read on. */
+static void put_tail(scheduler *s, sequence *seq)
+{
+    sequence_cache *c = &seq->cache;
+    uint32_t count = seq->kv_count % s->page_tokens, depth = seq->kv_count / s->page_tokens;
+    bool wanted = !seq->batch || c->cursor.continues || seq->request->keep;
+    if (!s->tails.tokens || count == 0 || c->cursor.depth != depth || !wanted ||
+        seq->admitted_us < s->forgotten_us[seq->tenant])
+        return;
+    scheduler_keys(s, seq, depth);
+    prefix_key before = depth ? s->keys[depth - 1] : prefix_key_root(c->space);
+    tails_put(&s->tails, before, scheduler_owner(seq), seq->request->prompt + (size_t)depth * s->page_tokens, count,
+              seq->pages[depth], s->now_us);
+}
+
 void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended)
 {
     sequence_cache *c = &seq->cache;
@@ -229,6 +244,7 @@ void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended)
         put_rolling(s, seq);
     scheduler_release_state(s, seq);
     store_pages(s, seq);
+    put_tail(s, seq);
     prefix_cache_close(s->prefixes, &c->cursor, ended, s->now_us);
     c->open = false;
 }

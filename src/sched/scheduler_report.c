@@ -74,14 +74,14 @@ uint32_t scheduler_forget(scheduler *s, int tenant)
     for (uint32_t i = 0; i < TENANTS_MAX; i++)
         if (tenant < 0 || i == (uint32_t)tenant)
             s->forgotten_us[i] = s->now_us;
-    return tenant < 0 ? prefix_cache_forget(s->prefixes, 0, PREFIX_OWNERS_MAX)
-                      : prefix_cache_forget(s->prefixes, 2 * (uint32_t)tenant, 2);
+    uint32_t first = tenant < 0 ? 0 : 2 * (uint32_t)tenant, count = tenant < 0 ? PREFIX_OWNERS_MAX : 2;
+    return prefix_cache_forget(s->prefixes, first, count) + tails_forget(&s->tails, first, count);
 }
 
 uint32_t scheduler_spare_pages(const scheduler *s)
 {
     page_pool_counts pages = page_pool_read_counts(s->pool);
-    return pages.free + pages.idle;
+    return pages.free + pages.idle + s->tails.count;
 }
 
 void scheduler_set_floors(scheduler *s)

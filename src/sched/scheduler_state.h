@@ -6,6 +6,7 @@
 
 #include "kv/reuse.h"
 #include "sched/scheduler.h"
+#include "sched/tails.h"
 
 enum { DOCUMENTS_OPEN_MAX = 4 }; /* documents with pages that are being read: one runs, the others are set aside */
 
@@ -19,6 +20,8 @@ struct scheduler {
     prefix_cache *prefixes; /* NULL: nothing is kept */
     tiering *tiers;         /* NULL: none */
     reuse *reuse;           /* NULL: nothing is kept */
+    tails tails;            /* none are kept where it was not opened */
+    uint64_t ttl_us;        /* of what is not used; 0: none */
     uint32_t state_pages;   /* of a checkpoint; 0: the model keeps no state */
     uint32_t idle_pages_max;
     uint32_t grid_pages;     /* between two checkpoints inside a long prompt */

@@ -23,6 +23,7 @@ typedef struct {             /* between a sequence and the prefix cache: see sch
     bool state_held;         /* the pages of the state it starts from are held */
     bool state_due;          /* that state comes from a tier and is not loaded yet */
     uint32_t memory_pages;   /* pages that it started with from memory */
+    uint32_t tail_tokens;    /* tokens after them, from the partly filled page of another */
     uint32_t restored_pages; /* and pages after them that a tier brings */
     uint32_t planned_parts;  /* that were there when its chunk was planned last */
     uint32_t stalled_parts;  /* its chunk needs more parts than these; 0: it does not stall */
