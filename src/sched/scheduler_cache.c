@@ -295,7 +295,9 @@ static void count_lookup(scheduler *s, sequence *seq)
     c->cached = seq->kv_count;
     cache_lookup *l = &c->lookup;
     l->looked_up = seq->request->prompt_count;
-    l->differs_at = c->match.differs_at;
+    l->differs_at = c->match.differs_at > seq->kv_count ? c->match.differs_at : seq->kv_count;
+    if (seq->kv_count + 1 >= l->looked_up) /* all that could be used was there */
+        l->differs_at = l->looked_up;
     l->hits[PLACE_RAM] = c->memory_pages * page_tokens + c->tail_tokens;
     for (uint32_t i = 0; i < c->restored_pages; i++) {
         uint32_t holder = tiering_holder(c->ask, i);
