@@ -62,6 +62,7 @@ struct generation { /* one sequence */
     answer_pieces all;     /* of a format that keeps them */
     call_id *calls;        /* owned: those that have begun */
     uint32_t call_count, calls_whole;
+    buf arguments; /* of the call that is being written */
     struct {
         uint32_t index;
         int kind;
@@ -162,6 +163,7 @@ const char *server_cache_place(const server *s, uint32_t place); /* "ram", "disk
 network_counts server_network_counts(const server *s);
 const config_forward *server_forward_batch(const server *s); /* NULL: batch work stays here */
 forwards *server_forwards(server *s, error *err);            /* NULL: `err` says why */
+struct tool_memory *server_tool_memory(const server *s);     /* any thread; NULL: none */
 uint64_t server_next_id(server *s);
 health server_health(server *s, const engine_snapshot *now, uint64_t now_us);
 uint64_t server_waited_us(const server *s, uint64_t now_us); /* as in health_waited_us */

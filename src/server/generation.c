@@ -10,6 +10,7 @@
 #include "server/api/constraints.h"
 #include "server/api/openai_answer.h"
 #include "server/api/params.h"
+#include "server/api/tool_memory.h"
 #include "server/cache_usage.h"
 #include "server/exchange.h"
 #include "server/measures.h"
@@ -292,6 +293,13 @@ static void take_piece(void *context, const output_piece *piece)
     answer_pieces_add(&g->pieces, piece);
     if (x->route->format->keeps_all)
         answer_pieces_add(&g->all, piece);
+    if (piece->kind == PIECE_ARGUMENTS)
+        buf_append(&g->arguments, piece->text.data, piece->text.size);
+    if (piece->kind == PIECE_CALL_END)
+        tool_memory_put(x->form ? x->form->memory : NULL, g->tenant, span_from(generation_call_id(g, piece->call)),
+                        buf_span(&g->arguments));
+    if (piece->kind == PIECE_CALL_END || piece->kind == PIECE_CALL_CUT)
+        buf_clear(&g->arguments);
     if (piece->kind != PIECE_CALL_END)
         return;
     g->calls_whole++;
@@ -543,6 +551,7 @@ void generation_free(generation *g)
     answer_pieces_free(&g->pieces);
     answer_pieces_free(&g->all);
     free(g->calls);
+    buf_free(&g->arguments);
     buf_free(&g->stop.held);
     for (size_t k = 0; k < 4; k++)
         buf_free(&g->logprobs[k]);

@@ -783,5 +783,6 @@ void server_destroy(server *s)
     batch_service_close(s->batch);
     network_free(s->network);
     measures_close(&s->measures);
+    chat_form_close(&s->form);
     free(s);
 }

@@ -2,6 +2,8 @@
 #include "server/api/chat_form.h"
 
 #include "server/api/messages.h"
+#include "server/api/tool_history.h"
+#include "server/api/tool_memory.h"
 
 static const char *chosen(const char *given, const char *found)
 {
@@ -23,5 +25,14 @@ void chat_form_read(chat_form *out, const server_model *model)
                        .short_ids = knows(text, "|length != 9"),
                        .enable_thinking = knows(text, "enable_thinking"),
                        .thinking = knows(text, "thinking is defined") || knows(text, "not thinking"),
-                       .reasoning_effort = knows(text, "reasoning_effort")};
+                       .reasoning_effort = knows(text, "reasoning_effort"),
+                       .memory = tool_memory_create()};
+    tool_history_probe(model->chat_template, &out->takes_object, &out->takes_text);
+    if (!out->takes_text) /* neither: as it was always done */
+        out->takes_object = true;
+}
+
+void chat_form_close(chat_form *form)
+{
+    tool_memory_destroy(form->memory);
 }

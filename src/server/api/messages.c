@@ -8,6 +8,7 @@
 #include "server/api/params.h"
 #include "server/api/shared_prefix.h"
 #include "server/api/tool_choice.h"
+#include "server/api/tool_history.h"
 
 enum { MESSAGES_MAX = 20000 };
 
@@ -85,23 +86,6 @@ static void prepare_reasoning(json_t *message)
         json_object_set(message, "thinking", any);
 }
 
-/* Clients send arguments as JSON text; templates expect the object. */
-static void prepare_tool_calls(json_t *message)
-{
-    size_t i;
-    json_t *call;
-    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
-    {
-        json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
-        if (!json_is_string(arguments))
-            continue;
-        json_t *parsed = json_loadb(json_string_value(arguments), json_string_length(arguments), JSON_ALLOW_NUL, NULL);
-        if (json_is_object(parsed))
-            json_object_set(function, "arguments", parsed);
-        json_decref(parsed);
-    }
-}
-
 static bool prepare_messages(exchange *x, json_t *messages)
 {
     bool takes_parts = x->form && x->form->takes_parts;
@@ -120,7 +104,8 @@ static bool prepare_messages(exchange *x, json_t *messages)
         if (!prepare_content(x, i, message, takes_parts))
             return false;
         prepare_reasoning(message);
-        prepare_tool_calls(message);
+        if (!tool_history_prepare(x, message, i))
+            return false;
     }
     return true;
 }
@@ -184,13 +169,26 @@ static bool tokenize_rendered(exchange *x, const render_result *rendered, token_
     return code == OK || api_fail(&x->error, 400, "messages", "the prompt cannot be tokenized: %s", err.text);
 }
 
+/* Renders; what a template does not take in one form it may take in another. */
+static bool render(exchange *x, json_t *variables, json_t *messages, render_result *out)
+{
+    uint64_t now = clock_unix_seconds();
+    error first = {0}, err = {0};
+    if (chat_template_render(x->model->chat_template, variables, now, out, &first) == OK)
+        return true;
+    bool raised = out->raised;
+    for (int attempt = 0; tool_history_retry(messages, attempt); attempt++)
+        if (chat_template_render(x->model->chat_template, variables, now, out, &err) == OK)
+            return true;
+    return tool_history_blame(x, messages, raised, first.text);
+}
+
 bool messages_tokenize(exchange *x, json_t *body, token_list *out)
 {
-    const chat_template *t = x->model->chat_template;
     json_t *messages = json_object_get(body, "messages");
     if (!json_is_array(messages) || !json_array_size(messages) || json_array_size(messages) > MESSAGES_MAX)
         return api_fail(&x->error, 400, "messages", "messages must be an array of 1 to %d messages", MESSAGES_MAX);
-    if (!t)
+    if (!x->model->chat_template)
         return api_fail(
             &x->error, 400, "messages",
             "this model has no chat template: start the server with --chat-template FILE, or use /v1/completions");
@@ -199,11 +197,7 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
         return false;
     json_t *variables = make_variables(x, body, messages, tools);
     render_result rendered = {0};
-    error err = {0};
-    bool ok = chat_template_render(t, variables, clock_unix_seconds(), &rendered, &err) == OK;
-    if (!ok)
-        api_fail(&x->error, 400, "messages", rendered.raised ? "%s" : "the chat template cannot render this: %s",
-                 err.text);
+    bool ok = render(x, variables, messages, &rendered);
     ok = ok && tokenize_rendered(x, &rendered, out);
     if (ok) {
         x->plan.output.thoughts = x->form ? x->form->thoughts : NULL;
