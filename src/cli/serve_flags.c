@@ -85,7 +85,7 @@ static status check_parsers(const command_flags *flags, error *err)
     const char *calls = flag_text(flags, "--tool-parser"), *thoughts = flag_text(flags, "--reasoning-parser");
     if (calls && strcmp(calls, "none") != 0 && !output_family_known(calls))
         return error_set(err, ERR_INVALID, "--tool-parser: '%s', want none or one of %s", calls, output_families());
-    if (thoughts && strcmp(thoughts, "none") != 0 && !output_thoughts_known(thoughts))
+    if (thoughts && strcmp(thoughts, "none") != 0 && !output_marks_find(thoughts))
         return error_set(err, ERR_INVALID, "--reasoning-parser: '%s', want none or one of %s", thoughts,
                          output_thoughts());
     return OK;

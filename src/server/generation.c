@@ -10,6 +10,7 @@
 #include "server/api/constraints.h"
 #include "server/api/openai_answer.h"
 #include "server/api/params.h"
+#include "server/api/reasoning_limit.h"
 #include "server/api/tool_memory.h"
 #include "server/cache_usage.h"
 #include "server/exchange.h"
@@ -23,6 +24,27 @@ static double seconds(uint64_t us)
 }
 
 /* ---- to the engine ---- */
+
+/* What may come next: a thought within its budget, then what the grammar allows. */
+static bool constrain(exchange *x, token_constraint **out)
+{
+    const generation_plan *plan = &x->plan;
+    const output_marks *marks = output_marks_find(plan->output.thoughts);
+    bool thinks = marks && (plan->output.thought_open || plan->output.thought_may_open);
+    error err = {0};
+    if (!constraints_make(x, out))
+        return false;
+    if (!thinks || (!*out && plan->output.thought_budget == THOUGHT_UNLIMITED))
+        return true;
+    reasoning_limit_config config = {.tokenizer = x->model->tokenizer,
+                                     .vocab_size = engine_runner_info(x->model->engine)->vocab_size,
+                                     .marks = marks,
+                                     .open = plan->output.thought_open,
+                                     .may_open = plan->output.thought_may_open,
+                                     .budget = plan->output.thought_budget,
+                                     .inner = *out};
+    return reasoning_limit_create(out, &config, &err) == OK || api_fail(&x->error, 500, NULL, "%s", err.text);
+}
 
 static request *make_request(exchange *x, generation *g, uint32_t prompt_index, uint32_t choice)
 {
@@ -60,7 +82,7 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
     r->turn_mark_count = prompt_index == 0 ? plan->turn_mark_count : 0;
     memcpy(r->turn_marks, plan->turn_marks, sizeof r->turn_marks);
     r->sampling.biases = biases;
-    if (!constraints_make(x, &r->sampling.constraint)) {
+    if (!constrain(x, &r->sampling.constraint)) {
         request_free(r);
         return NULL;
     }

@@ -54,18 +54,23 @@ bool output_parser_in_thought(const output_parser *p);                     /* wh
 /* Is this control token part of the syntax? Its text must be fed then, though control tokens are not printed. */
 bool output_parser_wants(const output_parser *p, span control_token);
 
-const char *output_thought_close(const char *thoughts); /* the mark that ends a thought; NULL: none of this name */
 /* The family whose syntax this chat template teaches; NULL: none that is known. */
 const char *output_family_of(span chat_template);
 const char *output_families(void); /* "hermes, qwen3_coder, llama3_json, ..." */
 bool output_family_known(const char *name);
 
-/* The marks around thoughts that this chat template knows; NULL: none. */
+typedef struct { /* how thoughts are marked */
+    const char *name, *open, *close;
+    const char *end; /* what ends one cleanly: `close` with the white space that models put around it */
+    bool anywhere;   /* control tokens: a text does not spell them; else a thought can only come first */
+} output_marks;
+
+const char *output_thoughts(void);                       /* "gemma4, mistral, ..." */
+const output_marks *output_marks_find(const char *name); /* NULL: none of this name, or no name */
+/* The marks that this chat template knows; NULL: none. */
 const char *output_thoughts_of(span chat_template);
-const char *output_thoughts(void); /* "think, gemma4, ..." */
-bool output_thoughts_known(const char *name);
 /* Does a prompt that ends like this leave a thought open? */
-bool output_thought_is_open(const char *thoughts, span prompt);
-const char *output_thought_end(const char *thoughts); /* the text that ends one: "</think>"; NULL name: NULL */
+bool output_thought_is_open(const output_marks *marks, span prompt);
+bool output_thought_is_over(const output_marks *marks, span prompt); /* … or has it had its thought? */
 
 #endif

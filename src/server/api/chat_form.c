@@ -25,7 +25,8 @@ void chat_form_read(chat_form *out, const server_model *model)
                        .short_ids = knows(text, "|length != 9"),
                        .enable_thinking = knows(text, "enable_thinking"),
                        .thinking = knows(text, "thinking is defined") || knows(text, "not thinking"),
-                       .reasoning_effort = knows(text, "reasoning_effort"),
+                       .thinking_budget = knows(text, "thinking_budget"),
+                       .mistral_args = knows(text, "[ARGS]"),
                        .memory = tool_memory_create()};
     tool_history_probe(model->chat_template, &out->takes_object, &out->takes_text);
     if (!out->takes_text) /* neither: as it was always done */

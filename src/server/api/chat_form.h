@@ -13,7 +13,8 @@ typedef struct {
     bool short_ids;                /* refuses call ids that are not of nine letters and digits */
     bool enable_thinking;          /* knows the variable of this name, … */
     bool thinking;
-    bool reasoning_effort;
+    bool thinking_budget;
+    bool mistral_args;          /* mistral: NAME[ARGS]{…}, not an array */
     struct tool_memory *memory; /* owned: of how calls were written */
 } chat_form;
 

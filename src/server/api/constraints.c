@@ -6,7 +6,6 @@
 
 #include "base/sha256.h"
 #include "server/api/params.h"
-#include "text/output_parser.h"
 
 enum { KEPT_MAX = 64 };
 
@@ -319,8 +318,6 @@ bool constraints_make(exchange *x, token_constraint **out)
     *out = NULL;
     if (!plan->grammar)
         return true;
-    const char *close = plan->output.thought_open ? output_thought_close(plan->output.thoughts) : NULL;
-    token_masks *masks = x->model->constraints->masks;
-    return grammar_constraint_after(out, plan->grammar, masks, span_from(close), &err) == OK ||
+    return grammar_constraint(out, plan->grammar, x->model->constraints->masks, &err) == OK ||
            api_fail(&x->error, 500, NULL, "%s", err.text);
 }

@@ -18,7 +18,7 @@ bool constraints_is_field(const char *name);
 bool constraints_read(exchange *x, json_t *body);
 /* For what is put together elsewhere (a tool's call): takes the reference. False: x->error. Worker thread. */
 bool constraints_set(exchange *x, grammar *g);
-/* Of x->plan for one generation. True with *out NULL: none. Any thread. */
+/* Of x->plan for one generation, from behind its thought on. True with *out NULL: none. Any thread. */
 bool constraints_make(exchange *x, token_constraint **out);
 
 #endif

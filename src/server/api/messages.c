@@ -6,8 +6,10 @@
 
 #include "base/clock.h"
 #include "server/api/params.h"
+#include "server/api/reasoning_params.h"
 #include "server/api/shared_prefix.h"
 #include "server/api/tool_choice.h"
+#include "server/api/tool_grammar.h"
 #include "server/api/tool_history.h"
 
 enum { MESSAGES_MAX = 20000 };
@@ -139,9 +141,6 @@ static json_t *make_variables(exchange *x, json_t *body, json_t *messages, json_
     json_t *variables = json_object(), *extra = json_object_get(body, "chat_template_kwargs");
     if (extra && json_is_object(extra))
         add_extra_variables(variables, extra);
-    json_t *effort = json_object_get(body, "reasoning_effort");
-    if (effort && !json_is_null(effort))
-        json_object_set(variables, "reasoning_effort", effort);
     json_object_set(variables, "messages", messages);
     json_t *null = json_null(), *documents = json_object_get(body, "documents"),
            *go_on = json_object_get(body, "add_generation_prompt");
@@ -183,6 +182,15 @@ static bool render(exchange *x, json_t *variables, json_t *messages, render_resu
     return tool_history_blame(x, messages, raised, first.text);
 }
 
+static void find_thoughts(exchange *x, span prompt)
+{
+    const char *name = x->form ? x->form->thoughts : NULL;
+    const output_marks *marks = output_marks_find(name);
+    x->plan.output.thoughts = name;
+    x->plan.output.thought_open = output_thought_is_open(marks, prompt);
+    x->plan.output.thought_may_open = marks && !output_thought_is_over(marks, prompt);
+}
+
 bool messages_tokenize(exchange *x, json_t *body, token_list *out)
 {
     json_t *messages = json_object_get(body, "messages");
@@ -197,11 +205,10 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
         return false;
     json_t *variables = make_variables(x, body, messages, tools);
     render_result rendered = {0};
-    bool ok = render(x, variables, messages, &rendered);
+    bool ok = reasoning_params_read(x, body, variables) && render(x, variables, messages, &rendered);
     ok = ok && tokenize_rendered(x, &rendered, out);
     if (ok) {
-        x->plan.output.thoughts = x->form ? x->form->thoughts : NULL;
-        x->plan.output.thought_open = output_thought_is_open(x->plan.output.thoughts, buf_span(&rendered.text));
+        find_thoughts(x, buf_span(&rendered.text));
         x->plan.keep |= messages_continue(messages);
         x->plan.shared_tokens =
             shared_prefix_tokens(x->model->tokenizer, out, shared_prefix_bytes(messages, &rendered));
@@ -211,5 +218,5 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
     }
     render_result_free(&rendered);
     json_decref(variables);
-    return ok;
+    return ok && (!x->plan.output.must_call || tool_grammar_build(x));
 }

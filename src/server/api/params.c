@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/sha256.h"
+#include "text/grammar/grammar.h"
 
 void plan_init(generation_plan *plan)
 {

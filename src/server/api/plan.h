@@ -34,11 +34,12 @@ typedef struct {
     bool no_cache, keep;
     struct {
         const char *family, *thoughts; /* as in output_parser_config; NULL: not looked for */
-        bool thought_open;
-        bool one_call;           /* the first call ends the answer */
-        bool must_call;          /* an answer without a call is none */
-        json_t *tools;           /* owned: what may be called */
-        uint32_t thought_budget; /* tokens; THOUGHT_UNLIMITED */
+        bool thought_open;             /* by the prompt */
+        bool thought_may_open;         /* the answer may begin with one */
+        bool one_call;                 /* the first call ends the answer */
+        bool must_call;                /* an answer without a call is none */
+        json_t *tools;                 /* owned: what may be called */
+        uint32_t thought_budget;       /* tokens; THOUGHT_UNLIMITED */
     } output;
 } generation_plan;
 

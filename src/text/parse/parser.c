@@ -6,15 +6,14 @@
 
 #include "text/parse/family.h"
 #include "text/parse/json_scan.h"
-#include "text/parse/thoughts.h"
 
 enum { BLANK_MAX = 256 }; /* white space that is held back at most */
 
 typedef enum { IN_TEXT, IN_THOUGHT, IN_CALL } place;
 
 struct output_parser {
-    const call_family *family;  /* NULL: none */
-    const thought_marks *marks; /* NULL: none */
+    const call_family *family; /* NULL: none */
+    const output_marks *marks; /* NULL: none */
     json_t *tools;
     place place;
     bool spoken;     /* text has come out */
@@ -438,7 +437,7 @@ static bool lists(const char *const *words, span text)
 
 bool output_parser_wants(const output_parser *p, span token)
 {
-    const thought_marks *m = p->marks;
+    const output_marks *m = p->marks;
     const call_family *f = p->family;
     if (m && (span_is(token, m->close) || (token.size && strncmp(m->open, token.data, token.size) == 0)))
         return true;
@@ -451,7 +450,7 @@ status output_parser_create(output_parser **out, const output_parser_config *con
 {
     output_parser *p = calloc(1, sizeof *p);
     const call_family *family = family_find(config->family);
-    const thought_marks *marks = thought_marks_find(config->thoughts);
+    const output_marks *marks = output_marks_find(config->thoughts);
     *out = NULL;
     if (!p || (family && !(p->state = calloc(1, family->state_size)))) {
         free(p);

@@ -1,30 +1,22 @@
-/* text/parse/thoughts.c: see thoughts.h, and the functions about thoughts in text/output_parser.h. */
-#include "text/parse/thoughts.h"
-
-#include "base/buf.h"
+/* text/parse/thoughts.c: the marks around thoughts, a row a spelling. */
 #include "text/output_parser.h"
 
 /* The first whose marks a template holds is taken: those that hold the marks of another come first. */
-static const thought_marks rows[] = {
-    {"gemma4", "<|channel>thought", "<channel|>", true},
-    {"mistral", "[THINK]", "[/THINK]", true},
-    {"seed", "<seed:think>", "</seed:think>", true},
-    {"cohere", "<|START_THINKING|>", "<|END_THINKING|>", true},
-    {"think", "<think>", "</think>", false},
+static const output_marks rows[] = {
+    {"gemma4", "<|channel>thought", "<channel|>", "<channel|>", true},
+    {"mistral", "[THINK]", "[/THINK]", "[/THINK]", true},
+    {"seed", "<seed:think>", "</seed:think>", "</seed:think>", true},
+    {"cohere", "<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|>", true},
+    {"think", "<think>", "</think>", "\n</think>\n\n", false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-const thought_marks *thought_marks_find(const char *name)
+const output_marks *output_marks_find(const char *name)
 {
     for (int i = 0; name && i < ROWS; i++)
         if (strcmp(rows[i].name, name) == 0)
             return &rows[i];
     return NULL;
-}
-
-bool output_thoughts_known(const char *name)
-{
-    return thought_marks_find(name) != NULL;
 }
 
 const char *output_thoughts(void)
@@ -49,23 +41,20 @@ const char *output_thoughts_of(span chat_template)
     return NULL;
 }
 
-bool output_thought_is_open(const char *thoughts, span prompt)
+static bool ends_with(span text, const char *word)
 {
-    const thought_marks *marks = thought_marks_find(thoughts);
-    while (prompt.size && strchr(" \n\t\r", prompt.data[prompt.size - 1]))
-        prompt.size--;
-    size_t size = marks ? strlen(marks->open) : 0;
-    return marks && prompt.size >= size && memcmp(prompt.data + prompt.size - size, marks->open, size) == 0;
+    while (text.size && strchr(" \n\t\r", text.data[text.size - 1]))
+        text.size--;
+    size_t size = strlen(word);
+    return text.size >= size && memcmp(text.data + text.size - size, word, size) == 0;
 }
 
-const char *output_thought_end(const char *thoughts)
+bool output_thought_is_open(const output_marks *marks, span prompt)
 {
-    const thought_marks *marks = thought_marks_find(thoughts);
-    return marks ? marks->close : NULL;
+    return marks && ends_with(prompt, marks->open);
 }
 
-const char *output_thought_close(const char *thoughts)
+bool output_thought_is_over(const output_marks *marks, span prompt)
 {
-    const thought_marks *marks = thought_marks_find(thoughts);
-    return marks ? marks->close : NULL;
+    return marks && ends_with(prompt, marks->close);
 }

@@ -434,8 +434,10 @@ static void the_template_says_which_family_it_is(void **state)
         assert_string_equal(family ? family : "", rows[i][1] ? rows[i][1] : "");
         assert_string_equal(thoughts ? thoughts : "", rows[i][2] ? rows[i][2] : "");
     }
-    assert_true(output_thought_is_open("think", span_from("…assistant\n<think>\n")));
-    assert_false(output_thought_is_open("think", span_from("…assistant\n<think>\n\n</think>\n\n")));
+    assert_true(output_thought_is_open(output_marks_find("think"), span_from("…assistant\n<think>\n")));
+    assert_false(output_thought_is_open(output_marks_find("think"), span_from("…assistant\n<think>\n\n</think>\n\n")));
+    assert_true(output_thought_is_over(output_marks_find("think"), span_from("<think>\n\n</think>\n\n")));
+    assert_false(output_thought_is_over(output_marks_find("think"), span_from("<think>\n")));
     assert_false(output_thought_is_open(NULL, span_from("<think>")));
 }
 
