@@ -2,6 +2,8 @@
 #include "server/router.h"
 
 #include "server/api/cache.h"
+#include "server/api/llama_server.h"
+#include "server/api/ollama.h"
 #include "server/api/openai.h"
 #include "server/batch/api.h"
 #include "server/dashboard/assets.h"
@@ -31,6 +33,17 @@ static const route routes[] = {
     {"/v1/files", HTTP_GET, false, false, files_list, NULL},
     {"/v1/batches", HTTP_POST, false, false, batches_create, NULL},
     {"/v1/batches", HTTP_GET, false, false, batches_list, NULL},
+    {"/api/chat", HTTP_POST, true, false, ollama_chat, &ollama_chat_format},
+    {"/api/generate", HTTP_POST, true, false, ollama_generate, &ollama_generate_format},
+    {"/api/tags", HTTP_GET, false, false, ollama_tags, NULL},
+    {"/api/show", HTTP_POST, true, false, ollama_show, NULL},
+    {"/api/ps", HTTP_GET, false, false, ollama_ps, NULL},
+    {"/api/version", HTTP_GET, false, true, ollama_version, NULL},
+    {"/api/embed", HTTP_POST, false, false, ollama_embed, NULL},
+    {"/api/embeddings", HTTP_POST, false, false, ollama_embed, NULL},
+    {"/completion", HTTP_POST, true, false, llama_server_completion, &llama_server_format},
+    {"/props", HTTP_GET, false, false, llama_server_props, NULL},
+    {"/slots", HTTP_GET, false, false, llama_server_slots, NULL},
     {"/tokenize", HTTP_POST, true, false, api_tokenize, NULL},
     {"/detokenize", HTTP_POST, true, false, api_detokenize, NULL},
 };

@@ -35,7 +35,7 @@ static void write_rate(buf *out, const char *name, uint32_t count, uint64_t us)
 }
 
 /* While it runs, the durations as seen from here. */
-static void write_timings(buf *out, const generation *g)
+void openai_timings(buf *out, const generation *g)
 {
     uint64_t prompt_us = g->done ? g->prefill_us : g->first_us - g->exchange->arrived_us;
     uint64_t predicted_us = g->done ? g->decode_us : g->last_us - g->first_us;
@@ -71,7 +71,7 @@ void openai_chunk(buf *out, exchange *x, generation *g, const openai_shape *shap
     }
     if (x->count == 1 && (finish || x->plan.timings)) {
         buf_byte(out, ',');
-        write_timings(out, g);
+        openai_timings(out, g);
     }
     if (x->count == 1 && finish)
         cache_usage_field(x, g, out);
@@ -110,7 +110,7 @@ void openai_whole(buf *out, exchange *x, const openai_shape *shape)
     write_usage(out, x, NULL);
     if (x->count == 1) {
         buf_byte(out, ',');
-        write_timings(out, &x->generations[0]);
+        openai_timings(out, &x->generations[0]);
         cache_usage_field(x, &x->generations[0], out);
     }
     buf_byte(out, '}');

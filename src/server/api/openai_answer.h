@@ -17,6 +17,7 @@ void openai_chunk(buf *out, exchange *x, generation *g, const openai_shape *shap
 void openai_end(buf *out, exchange *x);
 void openai_whole(buf *out, exchange *x, const openai_shape *shape);
 void openai_progress(buf *out, exchange *x, const generation *g, const engine_event *event);
+void openai_timings(buf *out, const generation *g); /* "timings":{…} */
 void openai_failed(buf *out, exchange *x, generation *g);
 
 #endif
