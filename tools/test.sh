@@ -53,8 +53,8 @@ stage_clients() {
     venv llm tests/e2e/requirements-llm.txt && venv litellm tests/e2e/requirements-litellm.txt &&
         venv router tests/e2e/requirements-router.txt && venv ollama tests/e2e/requirements-ollama.txt || return 1
     HEADWAY_LLM_PYTHON=$PWD/$build/venv-llm/bin/python HEADWAY_LITELLM_PYTHON=$PWD/$build/venv-litellm/bin/python \
-        HEADWAY_ROUTER_PYTHON=$PWD/$build/venv-router/bin/python HEADWAY_OLLAMA_PYTHON=$PWD/$build/venv-ollama/bin/python \
-        e2e -m clients tests/e2e
+        HEADWAY_ROUTER_PYTHON=$PWD/$build/venv-router/bin/python \
+        HEADWAY_OLLAMA_PYTHON=$PWD/$build/venv-ollama/bin/python e2e -m clients tests/e2e
 }
 
 tools/packages.sh build || exit 1
