@@ -37,7 +37,7 @@ TEXT_TEMPLATE = (
     "</think>\n\n{% endif %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}\n<tool_call>\n"
     '{"name": "{{ c.function.name }}", "arguments": {% if c.function.arguments is string %}{{ c.function.arguments }}'
     "{% else %}{{ c.function.arguments|tojson }}{% endif %}}\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is defined and enable_thinking is false "
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is defined and not enable_thinking "
     "%}<think>\n\n</think>\n\n{% elif open_thought %}<think>\n{% endif %}{% endif %}"
 )
 # Arguments must be an object.
@@ -119,7 +119,8 @@ def both(client, **fields):
 ARGUMENTS = {"code": TRICKY}
 SYNTAXES = {
     "hermes": f'<tool_call>\n{{"name": "run_code", "arguments": {json.dumps(ARGUMENTS)}}}\n</tool_call>',
-    "qwen3_coder": f"<tool_call>\n<function=run_code>\n<parameter=code>\n{TRICKY}\n</parameter>\n</function>\n</tool_call>",
+    "qwen3_coder": "<tool_call>\n<function=run_code>\n<parameter=code>\n"
+    f"{TRICKY}\n</parameter>\n</function>\n</tool_call>",
     "llama3_json": f'{{"name": "run_code", "parameters": {json.dumps(ARGUMENTS)}}}',
     "pythonic": f"[run_code(code={TRICKY!r})]",
     "mistral": f"[TOOL_CALLS]run_code[ARGS]{json.dumps(ARGUMENTS, ensure_ascii=False)}",
@@ -138,7 +139,8 @@ def test_every_syntax_is_the_same_call(talk, family):
 
 def test_a_session_with_tools(talk):
     call = '{"name": "get_weather", "arguments": {"city":"Paris",  "days": 2}}'
-    two = f"<think>\nI look.\n</think>\n\nLet me see.\n<tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>"
+    calls = 2 * f"\n<tool_call>\n{call}\n</tool_call>"
+    two = f"<think>\nI look.\n</think>\n\nLet me see.{calls}"
     client = talk([{"reply": "Rain, both days.", "match": "it rains", "times": 0}, two])
     answer = ask(client)
     message = answer.choices[0].message
