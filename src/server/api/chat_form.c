@@ -15,6 +15,16 @@ static bool knows(const char *text, const char *word)
     return strstr(text, word) != NULL;
 }
 
+/* Arguments are JSON in this syntax: their text can stand in a prompt as it is. */
+static bool writes_json(const char *family)
+{
+    static const char *const others[] = {"qwen3_coder", "pythonic", "gemma4", "function_gemma"};
+    for (size_t i = 0; family && i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], family) == 0)
+            return false;
+    return true;
+}
+
 void chat_form_read(chat_form *out, const server_model *model)
 {
     const char *text = model->template_text ? model->template_text : "";
@@ -29,6 +39,7 @@ void chat_form_read(chat_form *out, const server_model *model)
                        .mistral_args = knows(text, "[ARGS]"),
                        .memory = tool_memory_create()};
     tool_history_probe(model->chat_template, &out->takes_object, &out->takes_text);
+    out->takes_text = out->takes_text && writes_json(out->family);
     if (!out->takes_text) /* neither: as it was always done */
         out->takes_object = true;
 }

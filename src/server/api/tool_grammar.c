@@ -280,23 +280,35 @@ static grammar_rule draw_answer(drawing *d, json_t *tools, size_t row, bool one_
     return take_sequence(d, 0);
 }
 
-bool tool_grammar_build(exchange *x)
+status tool_grammar_make(grammar **out, const tool_grammar_ask *ask, error *err)
 {
-    size_t row = 0;
-    error err = {0};
-    grammar *g = NULL;
-    drawing *d = calloc(1, sizeof *d);
-    status st = d ? grammar_builder_create(&d->b, &err) : error_set(&err, ERR_MEMORY, "out of memory");
-    while (strcmp(rows[row].family, x->plan.output.family) != 0)
+    size_t row = 0, count = sizeof rows / sizeof *rows;
+    while (row < count && strcmp(rows[row].family, ask->family) != 0)
         row++;
+    if (row == count)
+        return error_set(err, ERR_UNSUPPORTED, "no grammar of calls in the syntax %s", ask->family);
+    drawing *d = calloc(1, sizeof *d);
+    status st = d ? grammar_builder_create(&d->b, err) : error_set(err, ERR_MEMORY, "out of memory");
     if (st == OK) {
-        d->mistral_args = x->form && x->form->mistral_args;
-        grammar_rule root = draw_answer(d, x->plan.output.tools, row, x->plan.output.one_call);
-        st = d->overflow ? error_set(&err, ERR_LIMIT, "too many tools or parameters")
-                         : grammar_finish(d->b, root, &g, &err);
+        d->mistral_args = ask->mistral_args;
+        grammar_rule root = draw_answer(d, ask->tools, row, ask->one_call);
+        st = d->overflow ? error_set(err, ERR_LIMIT, "too many tools or parameters")
+                         : grammar_finish(d->b, root, out, err);
         grammar_builder_destroy(d->b);
     }
     free(d);
+    return st;
+}
+
+bool tool_grammar_build(exchange *x)
+{
+    tool_grammar_ask ask = {.family = x->plan.output.family,
+                            .tools = x->plan.output.tools,
+                            .one_call = x->plan.output.one_call,
+                            .mistral_args = x->form && x->form->mistral_args};
+    error err = {0};
+    grammar *g = NULL;
+    status st = tool_grammar_make(&g, &ask, &err);
     if (st)
         return api_fail(&x->error, st == ERR_MEMORY ? 500 : 400, "tools",
                         "tools: a call cannot be required with these parameters: %s", err.text);

@@ -14,11 +14,15 @@ static const struct {
     const char *family;
     const char *words[2]; /* all of them; the first row that fits is taken */
 } rows[] = {
-    {"gemma4", {"<|tool_call>call:", NULL}},          {"function_gemma", {"<start_function_call>", NULL}},
-    {"qwen3_coder", {"<function=", "<parameter="}},   {"mistral", {"[TOOL_CALLS]", NULL}},
-    {"pythonic", {"<|tool_call_start|>", NULL}},      {"pythonic", {"[func_name1(params_name1=", NULL}},
-    {"hermes", {"<tool_call>", "\"arguments\""}},     {"llama3_json", {"\"parameters\": ", "<|eot_id|>"}},
-    {"llama3_json", {"\"parameters\": ", "<|eot|>"}},
+    {"gemma4", {"<|tool_call>call:", NULL}},
+    {"function_gemma", {"<start_function_call>", NULL}},
+    {"qwen3_coder", {"<function=", "<parameter="}},
+    {"mistral", {"[TOOL_CALLS]", NULL}},
+    {"pythonic", {"<|tool_call_start|>", NULL}},
+    {"pythonic", {"<|tool_list_start|>", NULL}},
+    {"pythonic", {"[func_name1(params_name1=", NULL}},
+    {"hermes", {"<tool_call>", "\"arguments\""}},
+    {"llama3_json", {"{\"name\": function name, \"parameters\"", NULL}},
 };
 
 const char *output_family_of(span chat_template)
