@@ -1,6 +1,7 @@
 /* server/exchange.c: the parts of an exchange that need nothing of the server's own. */
 #include "server/exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "server/debug/trace_stream.h"
@@ -20,13 +21,24 @@ span exchange_warning_header(const exchange *x, buf *scratch)
 
 void exchange_write_error(exchange *x)
 {
-    const answer_format *format = x->route ? x->route->format : NULL;
+    memcpy(x->error.request_id, x->request_id, sizeof x->error.request_id);
     if (x->write_error)
         x->write_error(&x->error, &x->answer.body);
-    else if (format && format->write_error)
-        format->write_error(&x->error, &x->answer.body);
     else
-        api_error_write(&x->error, &x->answer.body);
+        route_write_error(x->route, &x->error, &x->answer.body);
+}
+
+void route_write_error(const route *r, const api_error *e, buf *out)
+{
+    if (r && r->format && r->format->write_error)
+        r->format->write_error(e, out);
+    else
+        api_error_write(e, out);
+}
+
+void make_request_id(server *s, char out[28])
+{
+    snprintf(out, 28, "req_%016llx", (unsigned long long)server_random(s));
 }
 
 void exchange_release(exchange *x)

@@ -32,7 +32,8 @@ typedef struct {
     void (*finish)(buf *out, exchange *x, generation *g); /* frames of its end, for the reason g->finish */
     void (*end)(buf *out, exchange *x); /* the last frames of a stream, all generations have ended; NULL */
     void (*failed)(buf *out, exchange *x, generation *g); /* a stream breaks: g->error; NULL: as OpenAI's */
-    void (*whole)(buf *out, exchange *x);                 /* the body of an answer that is no stream; from g->pieces */
+    void (*whole)(buf *out, exchange *x); /* the body of an answer that is no stream; from g->pieces. NULL: nothing is
+                                             generated, the handler leaves an answer */
     void (*progress)(buf *out, exchange *x, const generation *g, const engine_event *event); /* frames; NULL */
     void (*logprob)(const exchange *x, generation *g, const sampled_token *token); /* adds to g->logprobs; NULL */
     void (*write_error)(const api_error *e, buf *out); /* the body of an error; NULL: as OpenAI's */
@@ -128,6 +129,7 @@ struct exchange {
     uint64_t arrived_us, sent_us, read_us; /* read_us: its last byte was read */
     uint64_t created_unix;
     char id[48];
+    char request_id[28];         /* in the headers of its answer, and in errors that say it */
     void *own;                   /* the dialect's, from its handler on */
     void (*free_own)(void *own); /* NULL: there is none */
 };
@@ -139,7 +141,9 @@ static inline bool exchange_waited_for(const exchange *x)
 
 span exchange_warning_header(const exchange *x, buf *scratch);
 void exchange_write_error(exchange *x); /* in the shape of its dialect, into the answer's body */
-void exchange_release(exchange *x);     /* all that it owns, not itself */
+void route_write_error(const route *r, const api_error *e, buf *out); /* NULL: as OpenAI's */
+void make_request_id(server *s, char out[28]);
+void exchange_release(exchange *x); /* all that it owns, not itself */
 
 /* Answers x (once) and takes it off its connection. */
 void exchange_respond(exchange *x);

@@ -12,7 +12,7 @@ const config_forward *forward_target(const server *s, const request_terms *terms
 
 bool forward_may(const route *r)
 {
-    return r->format || r->handle == openai_embeddings;
+    return (r->format && r->format->whole) || r->handle == openai_embeddings;
 }
 
 /* Their tokens are not ours to count: the tenant's concurrent and queued requests bound them, and all together. */
@@ -40,7 +40,7 @@ bool forward_admit(const server *s, const request_terms *terms, api_error *e)
 void forward_keep_head(exchange *x, const http_head *head, const char *data)
 {
     const config_forward *to = forward_may(x->route) ? forward_target(x->server, &x->terms) : NULL;
-    if (!to && x->route->format)
+    if (!to && x->route->format && x->route->format->whole)
         to = server_forward_batch(x->server); /* if the body says that it is batch work */
     if (to && !(x->forward = forward_prepare(to, x->route->path, head, data)))
         api_fail(&x->error, 503, NULL, "out of memory");

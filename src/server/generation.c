@@ -233,6 +233,7 @@ static void begin_stream(exchange *x)
     buf_text(&headers, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
     span warning = exchange_warning_header(x, &scratch);
     buf_append(&headers, warning.data, warning.size);
+    api_request_id_headers(x->request_id, &headers);
     x->streaming = true;
     const char *type = x->route->format->stream_type;
     connection_begin_stream(x->connection, type ? type : "text/event-stream; charset=utf-8", buf_span(&headers));

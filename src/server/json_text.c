@@ -128,6 +128,12 @@ void api_error_write(const api_error *e, buf *out)
     buf_text(out, "}}");
 }
 
+void api_request_id_headers(const char *request_id, buf *out)
+{
+    if (request_id[0])
+        buf_printf(out, "x-request-id: %s\r\nrequest-id: %s\r\n", request_id, request_id);
+}
+
 void api_error_headers(const api_error *e, buf *out)
 {
     if (e->retry_after)

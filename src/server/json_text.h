@@ -17,6 +17,7 @@ typedef struct {      /* an answer that is not 200 */
     char message[640];
     bool has_sizes; /* adds n_prompt_tokens and n_ctx, which llama.cpp clients read */
     uint64_t prompt_tokens, context;
+    char request_id[28];  /* "": none */
     uint32_t retry_after; /* seconds; 0: no header */
     bool dropped;         /* by admission: `code` goes into a header for gateways too */
 } api_error;
@@ -24,7 +25,9 @@ typedef struct {      /* an answer that is not 200 */
 /* Fills `e` (if it is empty: the first error stays). Always false, for `return api_fail(…)`. */
 bool api_fail(api_error *e, int status, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void api_error_write(const api_error *e, buf *out);   /* {"error":{…}} */
+void api_error_write(const api_error *e, buf *out); /* {"error":{…}} */
+/* Under the names of both OpenAI's and Anthropic's clients. */
+void api_request_id_headers(const char *request_id, buf *out);
 void api_error_headers(const api_error *e, buf *out); /* header lines that go with it */
 
 #endif

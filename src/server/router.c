@@ -1,10 +1,12 @@
 /* server/router.c: the table of endpoints. */
 #include "server/router.h"
 
+#include "server/api/anthropic.h"
 #include "server/api/cache.h"
 #include "server/api/llama_server.h"
 #include "server/api/ollama.h"
 #include "server/api/openai.h"
+#include "server/api/responses.h"
 #include "server/batch/api.h"
 #include "server/dashboard/assets.h"
 #include "server/debug/debug.h"
@@ -15,6 +17,10 @@ static const route routes[] = {
     {"/chat/completions", HTTP_POST, true, false, openai_chat, &openai_chat_format},
     {"/v1/completions", HTTP_POST, true, false, openai_completions, &openai_completions_format},
     {"/completions", HTTP_POST, true, false, openai_completions, &openai_completions_format},
+    {"/v1/responses", HTTP_POST, true, false, responses_create, &responses_format},
+    {"/responses", HTTP_POST, true, false, responses_create, &responses_format},
+    {"/v1/messages", HTTP_POST, true, false, anthropic_messages, &anthropic_format},
+    {"/v1/messages/count_tokens", HTTP_POST, true, false, anthropic_count_tokens, &anthropic_small_format},
     {"/v1/embeddings", HTTP_POST, false, false, openai_embeddings, NULL},
     {"/embeddings", HTTP_POST, false, false, openai_embeddings, NULL},
     {"/v1/models", HTTP_GET, false, false, openai_models, NULL},

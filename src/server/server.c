@@ -175,6 +175,7 @@ static exchange *exchange_create(server *s, connection *c, const route *r)
     x->form = &s->form;
     x->connection = c;
     x->route = r;
+    make_request_id(s, x->request_id);
     x->arrived_us = x->sent_us = clock_now_us();
     plan_init(&x->plan);
     if (s->model.sampling)
@@ -231,6 +232,8 @@ void exchange_respond(exchange *x)
     }
     buf_append(&headers, x->answer.headers.data, x->answer.headers.size);
     exchange_warning_header(x, &headers);
+    if (!x->forward) /* another's answer has its own */
+        api_request_id_headers(x->request_id, &headers);
     x->connection = NULL;
     if (c)
         connection_respond(c, x->answer.status, x->answer.type, buf_span(&headers), buf_span(&x->answer.body));
@@ -351,10 +354,12 @@ struct batch_service *server_batch(const server *s)
 
 /* ---- what connections tell ---- */
 
-static void refuse_head(connection *c, api_error *e, const char *allow)
+static void refuse_head(server *s, connection *c, const route *r, api_error *e, const char *allow)
 {
     buf body = {0}, headers = {0};
-    api_error_write(e, &body);
+    make_request_id(s, e->request_id);
+    route_write_error(r, e, &body);
+    api_request_id_headers(e->request_id, &headers);
     if (e->status == 405)
         buf_printf(&headers, "Allow: %s\r\n", allow);
     api_error_headers(e, &headers);
@@ -437,7 +442,7 @@ static void on_head(void *context, connection *c, const http_head *head, const c
     if (!x && good)
         api_fail(&e, 503, NULL, "out of memory");
     if (!x) {
-        refuse_head(c, &e, allow);
+        refuse_head(s, c, r, &e, allow);
         return;
     }
     x->error = e;

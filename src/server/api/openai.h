@@ -2,6 +2,8 @@
 #ifndef HEADWAY_SERVER_API_OPENAI_H
 #define HEADWAY_SERVER_API_OPENAI_H
 
+#include <jansson.h>
+
 #include "server/exchange.h"
 
 void openai_chat(exchange *x);        /* worker */
@@ -12,6 +14,10 @@ void openai_health(exchange *x);
 void api_tokenize(exchange *x);   /* worker */
 void api_detokenize(exchange *x); /* worker */
 void api_metrics(exchange *x);
+
+/* Worker: the body of a chat completion, read into x->plan; its prompt may be longer than the context
+ * (params_check_prompts). False: x->error is set. */
+bool openai_chat_read(exchange *x, json_t *body);
 
 extern const answer_format openai_chat_format, openai_completions_format;
 

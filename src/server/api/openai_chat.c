@@ -52,21 +52,26 @@ static const param_field fields[] = {
     {NULL, NULL},
 };
 
+bool openai_chat_read(exchange *x, json_t *body)
+{
+    x->plan.prompts = calloc(1, sizeof *x->plan.prompts);
+    x->plan.prompt_count = x->plan.prompts ? 1 : 0;
+    if (!x->plan.prompts)
+        return api_fail(&x->error, 500, NULL, "out of memory");
+    if (!params_read(x, body, fields))
+        return false;
+    if (!x->plan.want_logprobs && x->plan.sampling.logprobs > 1)
+        return api_fail(&x->error, 400, "top_logprobs", "top_logprobs needs \"logprobs\": true");
+    if (!x->plan.want_logprobs)
+        x->plan.sampling.logprobs = 0;
+    return messages_tokenize(x, body, &x->plan.prompts[0]);
+}
+
 void openai_chat(exchange *x)
 {
     json_t *body = params_parse_body(x);
-    if (!body)
-        return;
-    x->plan.prompts = calloc(1, sizeof *x->plan.prompts);
-    x->plan.prompt_count = x->plan.prompts ? 1 : 0;
-    if (params_read(x, body, fields)) {
-        if (!x->plan.want_logprobs && x->plan.sampling.logprobs > 1)
-            api_fail(&x->error, 400, "top_logprobs", "top_logprobs needs \"logprobs\": true");
-        else if (messages_tokenize(x, body, &x->plan.prompts[0]))
-            params_check_prompts(x);
-        if (!x->plan.want_logprobs)
-            x->plan.sampling.logprobs = 0;
-    }
+    if (body && openai_chat_read(x, body))
+        params_check_prompts(x);
     json_decref(body);
 }
 
