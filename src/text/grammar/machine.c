@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { SEEN_MAX = 4 * WAYS_MAX, TODO_MAX = 4 * WAYS_MAX };
+enum { SEEN_MAX = 4 * WAYS_MAX, SEEN_TABLE = 4 * SEEN_MAX };
 
 status machine_init(machine *m, const grammar *g, uint32_t window)
 {
@@ -12,8 +12,8 @@ status machine_init(machine *m, const grammar *g, uint32_t window)
     m->seeds[1] = machine_mix(m->seeds[0], 0x51);
     m->frames = calloc(m->frame_capacity, sizeof *m->frames);
     m->buckets = calloc(m->bucket_count, sizeof *m->buckets);
-    m->seen = malloc(SEEN_MAX * sizeof *m->seen);
-    m->todo = malloc(TODO_MAX * sizeof *m->todo);
+    m->seen = calloc(SEEN_TABLE, sizeof *m->seen);
+    m->todo = malloc(SEEN_MAX * sizeof *m->todo);
     if (m->frames && m->buckets && m->seen && m->todo)
         return OK;
     machine_free(m);
@@ -134,15 +134,26 @@ void machine_compact(machine *m, way_list *ways)
 
 /* ---- closures ---- */
 
+static void begin_closure(machine *m)
+{
+    m->seen_count = m->todo_count = 0;
+    if (++m->stamp == 0) {
+        memset(m->seen, 0, SEEN_TABLE * sizeof *m->seen);
+        m->stamp = 1;
+    }
+}
+
 static void visit(machine *m, uint32_t state, uint32_t stack)
 {
-    for (uint32_t i = 0; i < m->seen_count; i++)
-        if (m->seen[i].state == state && m->seen[i].stack == stack)
+    uint32_t at = (uint32_t)((((uint64_t)stack << 32 | state) * 0x9E3779B97F4A7C15u) >> 40) % SEEN_TABLE;
+    for (; m->seen[at].stamp == m->stamp; at = (at + 1) % SEEN_TABLE)
+        if (m->seen[at].way.state == state && m->seen[at].way.stack == stack)
             return;
-    m->steps += m->seen_count / 8 + 1;
-    if (m->seen_count == SEEN_MAX || m->todo_count == TODO_MAX)
+    m->steps++;
+    if (m->seen_count == SEEN_MAX)
         return;
-    m->seen[m->seen_count++] = (way){state, stack};
+    m->seen[at] = (seen_way){{state, stack}, m->stamp};
+    m->seen_count++;
     m->todo[m->todo_count++] = (way){state, stack};
 }
 
@@ -203,7 +214,7 @@ static void finish_closure(machine *m, way_list *out)
 
 void machine_start(machine *m, way_list *out)
 {
-    m->seen_count = m->todo_count = 0;
+    begin_closure(m);
     if (m->g->root != UINT32_MAX)
         enter(m, m->g->root, 0);
     finish_closure(m, out);
@@ -212,7 +223,7 @@ void machine_start(machine *m, way_list *out)
 
 void machine_return(machine *m, uint32_t stack, way_list *out)
 {
-    m->seen_count = m->todo_count = 0;
+    begin_closure(m);
     leave(m, stack, out);
     finish_closure(m, out);
 }
@@ -220,7 +231,7 @@ void machine_return(machine *m, uint32_t stack, way_list *out)
 void machine_step(machine *m, const way *ways, uint32_t count, uint8_t byte, way_list *out)
 {
     const automaton *a = &m->g->all;
-    m->seen_count = m->todo_count = 0;
+    begin_closure(m);
     for (uint32_t i = 0; i < count; i++) {
         const fa_state *s = &a->states[ways[i].state];
         const fa_edge *e = &a->edges[s->first_edge], *end = e + s->edge_count;

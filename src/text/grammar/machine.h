@@ -24,6 +24,11 @@ typedef struct {
 } way;
 
 typedef struct {
+    way way;
+    uint32_t stamp;
+} seen_way;
+
+typedef struct {
     way *ways; /* (capacity), owned by whoever made the list */
     uint32_t count, capacity;
     bool ended; /* the bottom was reached: the text may end here */
@@ -34,8 +39,9 @@ typedef struct {
     stack_frame *frames; /* 0 is not used */
     uint32_t frame_count, frame_capacity;
     uint32_t *buckets, bucket_count;
-    way *seen, *todo; /* scratch of one closure */
-    uint32_t seen_count, todo_count;
+    seen_way *seen; /* a hash table: what one closure has come by */
+    way *todo;
+    uint32_t stamp, seen_count, todo_count; /* stamp: of the closure */
     uint32_t window;
     uint64_t seeds[2];
     uint64_t steps; /* counted up: what was looked at */

@@ -85,20 +85,40 @@ bool flat_types(schema_reader *r, const schema_set *flat, uint32_t *types)
 
 /* ---- listed values ---- */
 
+/* The set's schemas without what stands in the set by itself, and without `but`, which is known to hold. */
+static json_t *plain_schemas(const schema_set *flat, const json_t *but)
+{
+    static const char *const branches[] = {"anyOf", "oneOf", "allOf", "$ref", "$id"};
+    json_t *out = json_array();
+    for (uint32_t i = 0; out && i < flat->count; i++) {
+        json_t *schema = (json_t *)flat->schemas[i], *plain = json_is_object(schema) ? json_copy(schema) : NULL;
+        for (size_t k = 0; plain && k < sizeof branches / sizeof *branches; k++)
+            json_object_del(plain, branches[k]);
+        if (but && json_object_get(plain, "enum") == but)
+            json_object_del(plain, "enum");
+        if (plain)
+            json_array_append_new(out, plain);
+        else
+            json_array_append(out, schema);
+    }
+    return out;
+}
+
+static bool satisfies_each(schema_reader *r, const json_t *schemas, const json_t *value)
+{
+    size_t i;
+    json_t *schema;
+    bool ok = builder_work(r->b, 8);
+    json_array_foreach(schemas, i, schema) ok = ok && value_valid(r, value, schema);
+    return ok && !r->b->failed;
+}
+
 static bool satisfies_all(schema_reader *r, const schema_set *flat, const json_t *value)
 {
-    bool ok = true;
-    for (uint32_t i = 0; ok && i < flat->count; i++) {
-        const json_t *schema = flat->schemas[i];
-        /* Branches are in the set by themselves. */
-        json_t *plain = json_is_object(schema) ? json_copy((json_t *)schema) : json_incref((json_t *)schema);
-        static const char *const branches[] = {"anyOf", "oneOf", "allOf", "$ref", "$id"};
-        for (size_t k = 0; json_is_object(plain) && k < sizeof branches / sizeof *branches; k++)
-            json_object_del(plain, branches[k]);
-        ok = value_valid(r, value, plain);
-        json_decref(plain);
-    }
-    return ok && !r->b->failed;
+    json_t *schemas = plain_schemas(flat, NULL);
+    bool ok = satisfies_each(r, schemas, value);
+    json_decref(schemas);
+    return ok;
 }
 
 json_t *flat_values(schema_reader *r, const schema_set *flat, bool *listed)
@@ -115,8 +135,11 @@ json_t *flat_values(schema_reader *r, const schema_set *flat, bool *listed)
     }
     list = one ? one : list;
     *listed = list != NULL;
-    if (list && (out = json_array()))
-        json_array_foreach(list, i, value) if (satisfies_all(r, flat, value)) json_array_append(out, value);
+    if (list && (out = json_array())) {
+        json_t *schemas = plain_schemas(flat, list);
+        json_array_foreach(list, i, value) if (satisfies_each(r, schemas, value)) json_array_append(out, value);
+        json_decref(schemas);
+    }
     json_decref(one);
     return out;
 }
@@ -241,17 +264,19 @@ bool flat_disjoint(schema_reader *r, const schema_set *x, const schema_set *y)
 {
     uint32_t a, b;
     bool listed_x, listed_y;
-    if (!builder_work(r->b, 64) || !flat_types(r, x, &a) || !flat_types(r, y, &b))
+    if (!builder_work(r->b, 100) || !flat_types(r, x, &a) || !flat_types(r, y, &b))
         return false;
     json_t *xs = flat_values(r, x, &listed_x), *ys = flat_values(r, y, &listed_y);
     bool apart = false;
     if (listed_x && listed_y) {
-        apart = disjoint_lists(xs, ys);
+        apart = builder_work(r->b, json_array_size(xs) * json_array_size(ys) / 4) && disjoint_lists(xs, ys);
     } else if (listed_x || listed_y) {
         json_t *one = listed_x ? xs : ys, *value;
         size_t i;
+        json_t *schemas = plain_schemas(listed_x ? y : x, NULL);
         apart = true;
-        json_array_foreach(one, i, value) apart = apart && !satisfies_all(r, listed_x ? y : x, value);
+        json_array_foreach(one, i, value) apart = apart && !satisfies_each(r, schemas, value);
+        json_decref(schemas);
     } else {
         uint32_t common = a & b & ~(uint32_t)TYPE_FRACTION;
         if ((common & TYPE_OBJECT) && disjoint_objects(r, x, y))

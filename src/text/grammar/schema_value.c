@@ -204,6 +204,8 @@ static bool plain_valid(schema_reader *r, const json_t *value, const json_t *sch
 {
     const json_t *type = json_object_get(schema, "type"), *list = json_object_get(schema, "enum"),
                  *only = json_object_get(schema, "const"), *pattern = json_object_get(schema, "pattern");
+    if (!builder_work(r->b, json_array_size(list)))
+        return false;
     if ((type && !type_valid(value, type)) || (list && !listed(value, list)) || (only && !value_equal(value, only)))
         return false;
     if (json_object_get(schema, "format") && json_is_string(value)) {
