@@ -208,8 +208,10 @@ static bool take_automaton(compiler *c, uint32_t number, const automaton *a)
             const fa_call *call = &a->calls[s->first_call + k];
             ok = automaton_add_call(all, call->callee, call->to == TAIL_CALL ? TAIL_CALL : base + call->to);
         }
-        if (ok)
+        if (ok) {
             all->states[base + i].procedure = number;
+            all->states[base + i].plain = !s->accept && !s->call_count && s->edge_count;
+        }
     }
     if (!ok)
         builder_fail(c->b, ERR_LIMIT, "the grammar is too large: over %d states or %d edges", STATES_MAX, EDGES_MAX);

@@ -228,9 +228,29 @@ void machine_return(machine *m, uint32_t stack, way_list *out)
     finish_closure(m, out);
 }
 
+/* One way that has one edge for the byte, to a state where nothing happens: most steps inside of strings. */
+static bool step_plainly(machine *m, way w, uint8_t byte, way_list *out)
+{
+    const automaton *a = &m->g->all;
+    const fa_state *s = &a->states[w.state];
+    const fa_edge *e = &a->edges[s->first_edge], *end = e + s->edge_count, *found = NULL;
+    m->steps++;
+    for (; e < end; e++)
+        if (e->lo <= byte && byte <= e->hi) {
+            if (found || !a->states[e->to].plain)
+                return false;
+            found = e;
+        }
+    if (found)
+        out->ways[out->count++] = (way){found->to, w.stack};
+    return true;
+}
+
 void machine_step(machine *m, const way *ways, uint32_t count, uint8_t byte, way_list *out)
 {
     const automaton *a = &m->g->all;
+    if (count == 1 && step_plainly(m, ways[0], byte, out))
+        return;
     begin_closure(m);
     for (uint32_t i = 0; i < count; i++) {
         const fa_state *s = &a->states[ways[i].state];

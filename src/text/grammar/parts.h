@@ -40,6 +40,7 @@ typedef struct {
     uint32_t first_edge, first_call;
     uint16_t edge_count, call_count;
     bool accept;
+    bool plain; /* edges only: nothing happens on arriving here */
     uint32_t procedure;
 } fa_state;
 

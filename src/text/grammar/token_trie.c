@@ -29,6 +29,10 @@ static status collect_bytes(token_trie *out, const tokenizer *t)
         if (i < known && !tokenizer_is_eog(t, (token_id)i))
             tokenizer_token_bytes(t, (token_id)i, &bytes);
         uint32_t size = (uint32_t)bytes.size - out->offsets[i];
+        if (size > TOKEN_BYTES_MAX) {
+            bytes.size = out->offsets[i];
+            size = 0;
+        }
         out->longest = size > out->longest ? size : out->longest;
     }
     out->offsets[out->vocab] = (uint32_t)bytes.size;

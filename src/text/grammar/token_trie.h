@@ -4,6 +4,12 @@
 
 #include "text/tokenizer.h"
 
+enum {
+    /* A longer token is never allowed (runs of blanks and dashes, as a rule): others spell the same text. So what a
+     * token can see of a counted repetition is short, and most places in a bounded string are alike. */
+    TOKEN_BYTES_MAX = 32
+};
+
 typedef struct {
     uint32_t skip;         /* the first node behind this one's subtree */
     uint32_t first, count; /* its tokens, in `tokens` */
