@@ -81,6 +81,8 @@ static bodies_result bodies_run(bodies *b, void (*handle)(exchange *x), const ch
                  x.warnings.data ? x.warnings.data : "");
     }
     plan_free(&x.plan);
+    if (x.free_own)
+        x.free_own(x.own);
     buf_free(&x.body);
     buf_free(&x.answer.body);
     buf_free(&x.warnings);
