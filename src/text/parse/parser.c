@@ -215,6 +215,8 @@ static void enter_call(output_parser *p, uint32_t opener)
 /* `text` goes through before all that waits. */
 static void put_back(output_parser *p, span text)
 {
+    if (!text.size)
+        return;
     if (p->again_at >= text.size) { /* that is where most of it came from */
         p->again_at -= text.size;
         memcpy(p->again.data + p->again_at, text.data, text.size);
