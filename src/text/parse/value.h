@@ -1,6 +1,5 @@
 /* text/parse/value.h: what a call's syntax leaves untyped, as JSON: by the tool's schema, which decides, never by how a
- * value looks. Of text/parse, and of who
- * writes grammars of calls. */
+ * value looks. Of text/parse, and of those who write grammars of calls. */
 #ifndef HEADWAY_TEXT_PARSE_VALUE_H
 #define HEADWAY_TEXT_PARSE_VALUE_H
 

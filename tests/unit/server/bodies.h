@@ -15,6 +15,7 @@ typedef struct {
     tokenizer *tokenizer;
     chat_template *chat_template;
     server_model model;
+    chat_form form;
 } bodies;
 
 static const char bodies_template[] = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}{% if "
@@ -33,10 +34,15 @@ static void bodies_open(bodies *b)
     }
     b->model = (server_model){
         .tokenizer = b->tokenizer, .chat_template = b->chat_template, .name = "m", .context_length = 512};
+    b->model.template_text = bodies_template;
+    b->model.tool_parser = "hermes";
+    b->model.reasoning_parser = "think";
+    chat_form_read(&b->form, &b->model);
 }
 
 static void bodies_close(bodies *b)
 {
+    chat_form_close(&b->form);
     chat_template_destroy(b->chat_template);
     tokenizer_destroy(b->tokenizer);
 }
@@ -51,7 +57,7 @@ typedef struct {
 /* Runs one body; checks what must hold of every answer. */
 static bodies_result bodies_run(bodies *b, void (*handle)(exchange *x), const char *data, size_t size)
 {
-    exchange x = {.model = &b->model};
+    exchange x = {.model = &b->model, .form = &b->form};
     bodies_result result = {0};
     plan_init(&x.plan);
     buf_append(&x.body, data, size);
