@@ -3,9 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -16,6 +18,7 @@ enum { DESCRIPTION_MAX = 1 << 18 };
 
 struct batch_store {
     char dir[STORE_PATH_MAX - 128];
+    int owned;                 /* the open file that says so; -1 */
     uint64_t bytes_max, bytes; /* of all described files */
     pthread_mutex_t lock;      /* of what follows; never held over I/O */
     pthread_mutex_t disk;      /* held while a description is written; taken first */
@@ -488,6 +491,19 @@ static status make_folders(const batch_store *s, error *err)
     return st;
 }
 
+/* The folder is this process's until it ends, however it ends. */
+static status own_folder(batch_store *s, error *err)
+{
+    char path[STORE_PATH_MAX];
+    snprintf(path, sizeof path, "%s/lock", s->dir);
+    s->owned = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->owned < 0)
+        return error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    if (flock(s->owned, LOCK_EX | LOCK_NB))
+        return error_set(err, ERR_IO, "%s: another server has this folder", s->dir);
+    return OK;
+}
+
 status batch_store_open(batch_store **out, const char *dir, uint64_t bytes_max, uint64_t now_unix, error *err)
 {
     batch_store *s = calloc(1, sizeof *s);
@@ -499,12 +515,13 @@ status batch_store_open(batch_store **out, const char *dir, uint64_t bytes_max, 
     }
     memcpy(s->dir, dir, strlen(dir) + 1);
     s->bytes_max = bytes_max;
+    s->owned = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->disk, NULL);
     s->files = malloc((STORE_FILES_MAX + 2 * STORE_BATCHES_MAX) * sizeof *s->files);
     s->batches = malloc(STORE_BATCHES_MAX * sizeof *s->batches);
     status st = s->files && s->batches ? make_folders(s, err) : error_set(err, ERR_MEMORY, "out of memory");
-    if (st || (st = each_name(s, "batches", take_batch_name, err)) ||
+    if (st || (st = own_folder(s, err)) || (st = each_name(s, "batches", take_batch_name, err)) ||
         (st = each_name(s, "files", take_file_name, err)) || (st = each_name(s, "files", sweep_file_name, err))) {
         batch_store_close(s);
         return st;
@@ -522,6 +539,8 @@ void batch_store_close(batch_store *s)
         return;
     for (uint32_t i = 0; i < s->batch_count; i++)
         batch_record_free(&s->batches[i]);
+    if (s->owned >= 0)
+        close(s->owned);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->disk);
     free(s->files);

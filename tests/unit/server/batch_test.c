@@ -195,6 +195,19 @@ static void what_was_stored_is_there_again(void **state)
     fixture_close(&f);
 }
 
+static void a_folder_has_one_owner(void **state)
+{
+    (void)state;
+    fixture f = fixture_open();
+    batch_store *other = NULL;
+    error err = {""};
+    assert_int_equal(batch_store_open(&other, f.dir, 1000, 100, &err), ERR_IO);
+    assert_non_null(strstr(err.text, "another server"));
+    assert_null(other);
+    open_store(&f, 1000, 100);
+    fixture_close(&f);
+}
+
 static void limits_hold_and_old_things_go(void **state)
 {
     (void)state;
