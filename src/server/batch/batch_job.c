@@ -20,8 +20,7 @@ batch_job *batch_job_create(batch_store *store, const char *id)
     batch_job *j = calloc(1, sizeof *j);
     if (!j)
         return NULL;
-    snprintf(j->record.id, sizeof j->record.id, "%s", id);
-    j->id = j->record.id;
+    snprintf(j->id, sizeof j->id, "%s", id);
     j->store = store;
     j->input_fd = j->output_fd = j->error_fd = -1;
     j->ending = BATCH_IN_PROGRESS;
@@ -68,7 +67,6 @@ static status batch_job_fail(batch_job *j, const char *code, const char *message
         snprintf(fault->code, sizeof fault->code, "%s", code);
         snprintf(fault->message, sizeof fault->message, "%s", message);
     }
-    j->stage = JOB_OVER;
     return store_change_batch(j->store, j->id, become_failed, &j->record, NULL, err);
 }
 
@@ -156,10 +154,8 @@ static status read_input(batch_job *j, error *err)
 void batch_job_work_open(batch_job *j)
 {
     error err = {""};
-    char id[STORE_ID_MAX];
-    memcpy(id, j->id, sizeof id);
-    j->stage = JOB_OVER;
-    if (!store_find_batch(j->store, NULL, id, &j->record))
+    j->next_stage = JOB_OVER;
+    if (!store_find_batch(j->store, NULL, j->id, &j->record))
         return;
     j->record.fault_count = 0;
     status st = read_input(j, &err);
@@ -168,11 +164,11 @@ void batch_job_work_open(batch_job *j)
     else if (st == OK && j->record.fault_count)
         st = batch_job_fail(j, NULL, NULL, &err);
     else if (st == OK && (st = open_answers(j, &err)) == OK &&
-             (st = store_change_batch(j->store, id, become_running, j, NULL, &err)) == OK)
-        j->stage = JOB_RUNNING;
+             (st = store_change_batch(j->store, j->id, become_running, j, NULL, &err)) == OK)
+        j->next_stage = JOB_RUNNING;
     if (st) {
-        log_error("%s: %s", id, err.text);
-        j->write_failed = true;
+        log_error("%s: %s", j->id, err.text);
+        j->next_failed = true;
     }
 }
 
@@ -196,7 +192,7 @@ void batch_job_work_commit(batch_job *j)
     status st = move(j->output_fd, &j->output_size, &j->output_moving, &err);
     if (st == OK)
         st = move(j->error_fd, &j->error_size, &j->error_moving, &err);
-    j->write_failed = st != OK;
+    j->next_failed = st != OK;
     if (st)
         log_error("%s: answers cannot be written, trying again: %s", j->id, err.text);
 }
@@ -287,11 +283,11 @@ void batch_job_work_close(batch_job *j)
         st = publish(j, j->record.errors, j->error_size, "error", &err);
     if (st == OK)
         st = store_change_batch(j->store, j->id, become_ended, j, NULL, &err);
-    j->write_failed = st != OK;
+    j->next_failed = st != OK;
     if (st)
         log_error("%s: cannot be ended, trying again: %s", j->id, err.text);
     else
-        j->stage = JOB_OVER;
+        j->next_stage = JOB_OVER;
 }
 
 /* ---- collected answers ---- */

@@ -25,12 +25,12 @@ typedef struct { /* lines of one of the two files */
 struct batch_job {
     batch_job *next;
     batch_store *store;
-    const char *id;      /* record.id */
-    batch_record record; /* as it was opened; the store has it as it is */
+    char id[STORE_ID_MAX], tenant_name[TENANT_NAME_MAX];
+    batch_record record; /* as it was opened; the store has it as it is. The worker's until then */
     const route *route;
-    uint32_t tenant; /* index */
-    batch_job_stage stage;
-    batch_state ending; /* what it shall become; BATCH_IN_PROGRESS: goes on */
+    uint32_t tenant;                   /* index */
+    batch_job_stage stage, next_stage; /* next_stage, next_failed: the worker's, taken over when it is done */
+    batch_state ending;                /* what it shall become; BATCH_IN_PROGRESS: goes on */
     batch_input input;
     uint8_t *states; /* of lines */
     int input_fd, output_fd, error_fd;
@@ -41,7 +41,7 @@ struct batch_job {
     answer_lines output, errors;              /* collected on the loop thread */
     answer_lines output_moving, error_moving; /* being written: the worker's while `working` */
     bool working, removed;
-    bool write_failed;
+    bool write_failed, next_failed;
     uint64_t hold_until_us, write_again_us;
     uint32_t references; /* calls whose exchange is there, and the service's list */
     uv_work_t work;

@@ -48,8 +48,10 @@ static bool read_boundary(reader *r, span *out)
 
 bool form_boundary(span content_type, span *boundary)
 {
+    if (!content_type.size)
+        return false;
     reader r = {content_type.data, content_type.data + content_type.size};
-    if (!content_type.size || !skip(&r, "multipart/form-data"))
+    if (!skip(&r, "multipart/form-data"))
         return false;
     for (;;) {
         skip_blanks(&r);
@@ -157,9 +159,11 @@ static bool read_part_head(reader *r, form_part *part)
 
 bool form_parse(form *out, span boundary, span body, const char **why)
 {
-    reader r = {body.data, body.data + body.size};
     *out = (form){0};
     *why = "the form does not begin with its boundary";
+    if (!body.size)
+        return false;
+    reader r = {body.data, body.data + body.size};
     if (body.size < boundary.size + 2 || memcmp(r.at, "--", 2) != 0 ||
         memcmp(r.at + 2, boundary.data, boundary.size) != 0)
         return false;

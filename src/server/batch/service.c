@@ -66,6 +66,8 @@ static void on_job_done(uv_work_t *work, int result)
     batch_service *b = j->service;
     (void)result;
     j->working = false;
+    j->stage = j->next_stage;
+    j->write_failed = j->next_failed;
     if (j->write_failed)
         j->write_again_us = clock_now_us() + TRY_AGAIN_US;
     batch_job_count_moved(j);
@@ -76,7 +78,7 @@ static void on_opened(uv_work_t *work, int result)
 {
     batch_job *j = work->data;
     ((batch_service *)j->service)->opening = false;
-    if (j->record.state == BATCH_FINALIZING && j->stage == JOB_RUNNING)
+    if (j->record.state == BATCH_FINALIZING && j->next_stage == JOB_RUNNING)
         j->ending = j->record.why;
     on_job_done(work, result);
 }
@@ -84,6 +86,8 @@ static void on_opened(uv_work_t *work, int result)
 static void start_work(batch_service *b, batch_job *j, uv_work_cb work, uv_after_work_cb done)
 {
     j->working = true;
+    j->next_stage = j->stage;
+    j->next_failed = false;
     j->work.data = j;
     if (uv_queue_work(b->loop, &j->work, work, done)) {
         j->working = false;
@@ -114,7 +118,7 @@ static uint32_t jobs_of(const batch_service *b, const char *tenant)
 {
     uint32_t count = 0;
     for (const batch_job *j = b->jobs; j; j = j->next)
-        count += strcmp(j->record.tenant, tenant) == 0;
+        count += strcmp(j->tenant_name, tenant) == 0;
     return count;
 }
 
@@ -123,7 +127,7 @@ static void open_job(batch_service *b, const batch_sign *sign)
     batch_job *j = batch_job_create(b->store, sign->id);
     if (!j)
         return;
-    memcpy(j->record.tenant, sign->tenant, sizeof j->record.tenant);
+    memcpy(j->tenant_name, sign->tenant, sizeof j->tenant_name);
     j->service = b;
     j->next = b->jobs;
     b->jobs = j;
@@ -164,7 +168,7 @@ static bool may_run(batch_service *b, batch_job *j)
 {
     bool known;
     const char *allow;
-    int who = tenant_index(b, j->record.tenant);
+    int who = tenant_index(b, j->tenant_name);
     if (!j->route)
         j->route = router_find(HTTP_POST, span_from(j->record.endpoint), &known, &allow);
     if (who >= 0)

@@ -330,10 +330,15 @@ static void an_append_cuts_off_what_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_lines_and_names_faults),       cmocka_unit_test(bounds_what_it_reads),
-        cmocka_unit_test(answers_say_which_line_they_answer), cmocka_unit_test(what_was_stored_is_there_again),
-        cmocka_unit_test(limits_hold_and_old_things_go),      cmocka_unit_test(rubbish_goes_and_strangers_stay),
-        cmocka_unit_test(descriptions_of_any_bytes_are_safe), cmocka_unit_test(an_append_cuts_off_what_failed),
+        cmocka_unit_test(reads_lines_and_names_faults),
+        cmocka_unit_test(bounds_what_it_reads),
+        cmocka_unit_test(answers_say_which_line_they_answer),
+        cmocka_unit_test(what_was_stored_is_there_again),
+        cmocka_unit_test(limits_hold_and_old_things_go),
+        cmocka_unit_test(rubbish_goes_and_strangers_stay),
+        cmocka_unit_test(descriptions_of_any_bytes_are_safe),
+        cmocka_unit_test(an_append_cuts_off_what_failed),
+        cmocka_unit_test(a_folder_has_one_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
