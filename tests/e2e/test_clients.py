@@ -67,7 +67,7 @@ text = litellm.text_completion(model="text-completion-openai/script", api_base=b
                                max_tokens=50)
 out["text"] = text.choices[0].text
 try:
-    litellm.completion(**common, response_format={"type": "json_object"})
+    litellm.completion(**common, response_format={"type": "structural_tag"})
 except litellm.BadRequestError as problem:
     out["refused"] = "response_format" in str(problem)
 print(json.dumps(out))

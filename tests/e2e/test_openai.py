@@ -171,7 +171,7 @@ def test_an_overlong_prompt_names_both_numbers(sim):
 def test_errors_have_one_shape(client, sim):
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(
-            model="sim", messages=[{"role": "user", "content": "x"}], response_format={"type": "json_object"}
+            model="sim", messages=[{"role": "user", "content": "x"}], response_format={"type": "structural_tag"}
         )
     assert caught.value.param == "response_format"
     with pytest.raises(openai.BadRequestError):

@@ -166,7 +166,7 @@ static bool make_room(resolver *r, uint32_t size)
             table[h] = i + 1;
         }
     }
-    if (r->pool_size + size > r->pool_capacity) {
+    if (!r->pool || r->pool_size + size > r->pool_capacity) {
         uint32_t more = (r->pool_size + size) * 2 + 256;
         uint32_t *pool = more > 64u << 20 ? NULL : realloc(r->pool, more * sizeof *pool);
         if (!pool)

@@ -14,7 +14,7 @@ enum {
     TEXT_MAX = 4 << 20,  /* bytes of literals */
     STATES_MAX = 300000, /* of all procedures */
     EDGES_MAX = 1500000,
-    WORK_MAX = 6000000,   /* steps of compilation: well below a second */
+    WORK_MAX = 6000000,    /* steps of compilation: well below a second */
     DFA_STATES_MAX = 6000, /* of one procedure; above it stays nondeterministic */
     DFA_GROWTH_MAX = 16,   /* and at most so many for each state that it had */
     INLINE_MAX = 96,       /* a counted repetition up to this size is written out, a larger one counts */
