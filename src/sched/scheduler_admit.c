@@ -241,7 +241,7 @@ static bool lane_is_taken(const scheduler *s, const sequence *next)
     uint32_t documents = 0;
     bool taken = false;
     for (const sequence *seq = s->prefilling.first; seq; seq = seq->next) {
-        if (seq->orphan && !seq->wanted)
+        if ((seq->orphan && !seq->wanted) || !sequence_may_sample(seq)) /* one that is held keeps nobody waiting */
             continue;
         documents += seq->document;
         if (sequence_lane(seq) != sequence_lane(next))

@@ -53,6 +53,44 @@ static void greedy_is_exactly_argmax_with_the_lowest_id_on_ties(void **state)
     assert_int_equal(draw_once(&greedy, NULL, 0, 0, logits).token, 7);
 }
 
+static const uint32_t *only_some(token_constraint *self)
+{
+    (void)self;
+    static const uint32_t bits[(VOCAB + 31) / 32] = {1u << 3 | 1u << 9, 1u << (40 - 32)};
+    return bits;
+}
+
+static void what_a_constraint_bars_is_never_drawn(void **state)
+{
+    (void)state;
+    static const token_constraint_ops ops = {.mask = only_some};
+    token_constraint constraint = {&ops};
+    sampling_params drawn = greedy;
+    float logits[VOCAB];
+    fill(logits);
+    int best = logits[9] > logits[3] ? 9 : 3;
+    best = logits[40] > logits[best] ? 40 : best;
+    assert_true(best_of(logits) != best);
+    drawn.constraint = &constraint;
+    drawn.logprobs = 2;
+    sampled_token free_one = draw_once(
+        &(sampling_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1, .logprobs = 2}, NULL, 0, 0, logits);
+    sampled_token one = draw_once(&drawn, NULL, 0, 0, logits);
+    assert_int_equal(one.token, best);
+    assert_int_equal(one.top_tokens[0], best_of(logits)); /* log-probabilities stay those of the free distribution */
+    assert_true(fabsf(one.top_logprobs[0] - free_one.top_logprobs[0]) < 1e-6f && one.logprob < one.top_logprobs[0]);
+    const logit_bias wanted = {best_of(logits), 100};
+    drawn.biases = &wanted;
+    drawn.bias_count = 1;
+    drawn.temperature = 3;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        drawn.seed = seed;
+        drawn.top_k = seed % 3 ? 5 : 0;
+        int32_t token = draw_once(&drawn, NULL, 0, 0, logits).token;
+        assert_true(token == 3 || token == 9 || token == 40);
+    }
+}
+
 static void greedy_finds_the_first_best_anywhere_in_a_large_vocabulary(void **state)
 {
     (void)state;
@@ -226,6 +264,7 @@ static void log_probabilities_are_of_the_raw_distribution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_constraint_bars_is_never_drawn),
         cmocka_unit_test(greedy_is_exactly_argmax_with_the_lowest_id_on_ties),
         cmocka_unit_test(greedy_finds_the_first_best_anywhere_in_a_large_vocabulary),
         cmocka_unit_test(a_draw_depends_on_seed_and_index_only),
