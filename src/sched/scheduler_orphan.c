@@ -57,12 +57,7 @@ void scheduler_age_orphans(scheduler *s)
 
 sequence *scheduler_idle_orphan(const scheduler *s)
 {
-    for (sequence *seq = s->orphans ? next_orphan(s->prefilling.first) : NULL; seq; seq = next_orphan(seq->next)) {
-        const sequence_cache *c = &seq->cache;
-        if (!c->restore)
-            return seq;
-    }
-    return NULL;
+    return s->orphans ? next_orphan(s->prefilling.first) : NULL;
 }
 
 /* Would the orphan's chunk spare `seq` a page at least? */
@@ -129,7 +124,8 @@ static void replace(scheduler *s, sequence *seq, sequence *orphan, request *copy
 
 bool scheduler_abandon(scheduler *s, sequence *seq, request **r)
 {
-    bool worth = seq->phase == PHASE_PREFILL && seq->chunk_open && seq->cache.open;
+    /* A chunk that still waits for a tier would hold its pages for longer than it is worth. */
+    bool worth = seq->phase == PHASE_PREFILL && seq->chunk_open && seq->cache.open && !seq->cache.restore;
     sequence *orphan = worth ? malloc(sizeof *orphan) : NULL;
     request *copy = worth ? malloc(sizeof *copy) : NULL;
     if (!orphan || !copy) {
