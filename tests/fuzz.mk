@@ -11,7 +11,7 @@ $(BUILD)/bin/%_fuzz: tests/fuzz/%_fuzz.c $(BUILD)/libheadway.a $(BUILD)/flags
 
 .PHONY: fuzz fuzz-build fuzz-run
 fuzz: # every fuzz target for FUZZ_SECONDS=600 each; FUZZ=http runs those whose name holds "http"
-	@$(SANITIZED) FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz-run
+	+@$(SANITIZED) FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz-run
 
 fuzz-build: $(FUZZ_BINS)
 fuzz-run: fuzz-build

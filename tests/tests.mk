@@ -39,7 +39,7 @@ SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O
     LDFLAGS="-fsanitize=address,undefined"
 # The sanitized programs do not see the model cache: what needs the default model runs in `make unit`, at full speed.
 asan: # the unit tests under the address and undefined-behaviour sanitizers
-	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 HEADWAY_SCHEDULES=10 $(SANITIZED) unit
+	+@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 HEADWAY_SCHEDULES=10 $(SANITIZED) unit
 
 tsan: # the unit tests that use threads, under the thread sanitizer
 	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 \

@@ -67,7 +67,13 @@ static void open_sequence(bench *b, uint32_t seq)
 static void prefill(bench *b, uint32_t seq, uint32_t from, uint32_t count, bool sample)
 {
     error err = {0};
-    step_plan plan = {.kind = STEP_PREFILL, .chunk = {seq, b->pages, from, b->prompt + from, count, sample, 0}};
+    prefill_chunk chunk = {.seq = seq,
+                           .pages = b->pages,
+                           .position = from,
+                           .tokens = b->prompt + from,
+                           .token_count = count,
+                           .sample = sample};
+    step_plan plan = {.kind = STEP_PREFILL, .chunk = chunk};
     assert_int_equal(b->r->ops->run(b->r, &plan, &b->result, b->clock, &err), OK);
     assert_true(b->result.chunk_done);
 }
@@ -124,7 +130,9 @@ static void no_state_is_given_out_amid_a_chunk(void **state)
     open_bench(&b, "hybrid/qwen35moe.gguf");
     static const page_id saved[STATE_PAGES] = {9, 5};
     open_sequence(&b, 1);
-    step_plan plan = {.kind = STEP_PREFILL, .deadline_us = 1, .chunk = {1, b.pages, 0, b.prompt, 64, false, 0}};
+    step_plan plan = {.kind = STEP_PREFILL,
+                      .deadline_us = 1,
+                      .chunk = {.seq = 1, .pages = b.pages, .tokens = b.prompt, .token_count = 64}};
     assert_int_equal(b.r->ops->run(b.r, &plan, &b.result, b.clock, &err), OK);
     assert_false(b.result.chunk_done);
     assert_int_equal(b.r->ops->state_save(b.r, 1, saved), ERR_BUSY);
