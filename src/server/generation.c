@@ -210,6 +210,7 @@ static bool admit(exchange *x)
                          .prompt_tokens = mean,
                          .max_tokens = (uint32_t)((total + count - 1) / count) - mean,
                          .copies = plan->prompt_count * plan->choices,
+                         .conversation = plan->keep,
                          .gap_us = x->terms.klass == CLASS_INTERACTIVE ? x->terms.gap_us : 0,
                          .first_token_us = x->terms.first_token_us};
     if (!server_admit(x->server, &ask, &x->error))

@@ -93,6 +93,20 @@ static void bounds_that_cannot_be_kept_are_refused(void **state)
     assert_int_equal(decide(idle, (tenant){.gap_us = 5000}, (tenant_counts){0}, (admission_ask){0}).verdict, ADMIT_GAP);
 }
 
+static void a_conversation_computes_what_is_not_cached(void **state)
+{
+    (void)state;
+    tenant_counts counts = {.cached_share = 0.9};
+    admission_ask ask = {.prompt_tokens = 2000, .first_token_us = 200000};
+    assert_int_equal(decide(idle, (tenant){0}, counts, ask).verdict, ADMIT_FIRST_TOKEN); /* a second and more */
+    ask.conversation = true;
+    admission_answer a = decide(idle, (tenant){0}, counts, ask); /* 200 of its tokens are new: 102 ms */
+    assert_int_equal(a.verdict, ADMIT_OK);
+    assert_false(a.document);
+    assert_in_range((uint64_t)a.predicted_first_token_us, 101000, 103000);
+    assert_int_equal(decide(idle, (tenant){0}, (tenant_counts){0}, ask).verdict, ADMIT_FIRST_TOKEN);
+}
+
 static void a_first_token_too_late_is_refused_with_the_time_to_come_back(void **state)
 {
     (void)state;
@@ -130,6 +144,7 @@ int main(void)
         cmocka_unit_test(what_could_run_at_once_does_not_count_as_waiting),
         cmocka_unit_test(full_queues_are_refused_before_the_prompt_is_known),
         cmocka_unit_test(bounds_that_cannot_be_kept_are_refused),
+        cmocka_unit_test(a_conversation_computes_what_is_not_cached),
         cmocka_unit_test(a_first_token_too_late_is_refused_with_the_time_to_come_back),
         cmocka_unit_test(the_server_s_own_state_comes_first),
     };
