@@ -12,6 +12,7 @@ mapfile -t tests < <(find tests/unit/tensor -name '*_test.c' 2>/dev/null | LC_AL
 [ ${#tests[@]} -gt 0 ] || { echo "arm64: no tests under tests/unit/tensor"; exit 0; }
 
 make --no-print-directory -j"$(nproc)" BUILD="$build" CC="$cross" PKGS= LIB_ROOMS="base tensor" lib
+export ATTEND_SCHEDULES=${ATTEND_SCHEDULES:-4} # an emulator is slow; the full number runs in `make unit`
 failed=0
 for source in "${tests[@]}"; do
     program=$build/$(basename "$source" .c)
