@@ -70,7 +70,8 @@ grammar_rule schema_object(schema_reader *r, const schema_set *flat);
 grammar_rule schema_array(schema_reader *r, const schema_set *flat);
 
 /* schema_value.c */
-uint32_t value_type(const json_t *value); /* one TYPE_*, or TYPE_INTEGER for numbers like 1.0 */
+uint32_t value_type(const json_t *value);        /* one TYPE_*, or TYPE_INTEGER for numbers like 1.0 */
+uint32_t schema_types_named(const json_t *name); /* the TYPE_* that the word of a "type" stands for; 0: no type */
 bool value_equal(const json_t *x, const json_t *y);
 bool value_valid(schema_reader *r, const json_t *value, const json_t *schema); /* look at the builder's failure too */
 bool pattern_found(schema_reader *r, span pattern, span text);

@@ -14,21 +14,10 @@ static bool unsupported(schema_reader *r, const char *name, const char *why)
 
 static bool read_type(schema_reader *r, const json_t *name, uint32_t *types)
 {
-    static const struct {
-        const char *name;
-        uint32_t types;
-    } names[] = {{"null", TYPE_NULL},
-                 {"boolean", TYPE_BOOLEAN},
-                 {"integer", TYPE_INTEGER},
-                 {"string", TYPE_STRING},
-                 {"array", TYPE_ARRAY},
-                 {"object", TYPE_OBJECT},
-                 {"number", TYPE_INTEGER | TYPE_FRACTION}};
-    for (size_t i = 0; json_is_string(name) && i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, json_string_value(name)) == 0) {
-            *types |= names[i].types;
-            return true;
-        }
+    uint32_t named = schema_types_named(name);
+    *types |= named;
+    if (named)
+        return true;
     builder_fail(r->b, ERR_INVALID, "json schema: \"type\" names no type of JSON");
     return false;
 }

@@ -73,7 +73,7 @@ static size_t characters(const json_t *text)
     return count;
 }
 
-static bool type_named(const json_t *value, const json_t *type)
+uint32_t schema_types_named(const json_t *name)
 {
     static const struct {
         const char *name;
@@ -85,10 +85,15 @@ static bool type_named(const json_t *value, const json_t *type)
                  {"array", TYPE_ARRAY},
                  {"object", TYPE_OBJECT},
                  {"number", TYPE_INTEGER | TYPE_FRACTION}};
-    for (size_t i = 0; json_is_string(type) && i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, json_string_value(type)) == 0)
-            return names[i].types & value_type(value);
-    return false;
+    for (size_t i = 0; json_is_string(name) && i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, json_string_value(name)) == 0)
+            return names[i].types;
+    return 0;
+}
+
+static bool type_named(const json_t *value, const json_t *type)
+{
+    return (schema_types_named(type) & value_type(value)) != 0;
 }
 
 static bool type_valid(const json_t *value, const json_t *type)
