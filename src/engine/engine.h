@@ -63,7 +63,7 @@ typedef enum {              /* why a gap was over its bound */
 
 typedef struct { /* for admission and metrics: a consistent copy */
     uint32_t running, waiting, max_sequences;
-    uint32_t pages_total, pages_free;
+    uint32_t pages_total, pages_free; /* free: those that only the prefix cache holds too */
     uint64_t prompt_tokens, cached_tokens, generated_tokens, steps, decode_steps, prefill_runs, cancelled;
     uint64_t finished[4]; /* by finish_reason */
     uint64_t bytes, busy_us, last_step_bytes, last_step_us;

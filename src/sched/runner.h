@@ -41,8 +41,8 @@ typedef struct {
     status (*sequence_open)(runner *self, uint32_t seq, const sequence_start *start); /* copies *start */
     void (*sequence_close)(runner *self, uint32_t seq);
     status (*run)(runner *self, const step_plan *plan, step_result *result, hw_clock *clock, error *err);
-    void (*yield)(
-        runner *self); /* any thread: a running prefill stops at its next row block; forgotten when none runs */
+    void (*yield)(runner *self); /* any thread: a running prefill stops at its next row block, and one that starts
+                                    before yield_seen too */
     /* Engine thread, before it looks at what came in: yields until now are seen to. NULL: run forgets them itself. */
     void (*yield_seen)(runner *self);
     void (*close)(runner *self);

@@ -27,6 +27,14 @@ def lines(answer):
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
+def test_a_prompt_of_the_wrong_type_is_refused_and_none_at_all_loads(sim):
+    for wrong in (5, [], {}, True):
+        answer = sim.post("/api/generate", {"model": "sim", "prompt": wrong})
+        assert answer.status_code == 400 and "prompt" in answer.json()["error"], wrong
+    for none in ({}, {"prompt": ""}, {"prompt": None}):
+        assert sim.post("/api/generate", {"model": "sim", **none}).json()["done_reason"] == "load"
+
+
 def test_a_stream_and_a_whole_answer_say_the_same(sim):
     options = {"temperature": 0, "num_predict": 12, "num_ctx": 2048, "num_thread": 8}
     whole = chat(sim, stream=False, options=options).json()
@@ -59,7 +67,7 @@ def test_what_is_not_there_is_refused_in_its_shape(sim):
                          ({"options": {"temperature": "x"}}, "temperature"),
                          ({"keep_alive": "soon"}, "keep_alive"), ({"stream": 1}, "stream"), ({"options": 1}, "options"),
                          ({"options": {"mirostat": 1}}, "mirostat"), ({"logprobs": True}, "logprobs"),
-                         ({"messages": [], "keep_alive": 0}, "keep_alive"), ({"format": 3}, "format"),
+                         ({"messages": [], "keep_alive": 0}, "keep_alive"), ({"format": 3}, "format"), ({"tools": "x"}, "tools"),
                          ({"messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, "images")]:
         answer = chat(sim, **fields)
         assert answer.status_code == 400 and list(answer.json()) == ["error"] and word in answer.json()["error"], fields

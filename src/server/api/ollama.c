@@ -256,8 +256,8 @@ void ollama_chat(exchange *x)
             ollama_write_loaded(x);
         } else if (change_messages(x, messages)) {
             json_object_set(form, "messages", messages);
-            if (json_array_size(tools))
-                json_object_set(form, "tools", tools);
+            if (tools && !json_is_null(tools) && (!json_is_array(tools) || json_array_size(tools)))
+                json_object_set(form, "tools", tools); /* what is no array is refused there */
             go_on(x, form, openai_chat);
         }
     }
@@ -307,7 +307,8 @@ static void generate(exchange *x, json_t *body, json_t *form)
 void ollama_generate(exchange *x)
 {
     json_t *body = params_parse_body(x), *form = json_object();
-    bool empty = !json_string_length(json_object_get(body, "prompt"));
+    json_t *prompt = json_object_get(body, "prompt");
+    bool empty = !prompt || json_is_null(prompt) || (json_is_string(prompt) && !json_string_length(prompt));
     if (body && read_shared(x, body, form, empty) && refuse_rest(x, body)) {
         if (empty && !json_object_get(body, "system"))
             ollama_write_loaded(x);
