@@ -67,7 +67,8 @@ def test_what_is_not_there_is_refused_in_its_shape(sim):
                          ({"options": {"temperature": "x"}}, "temperature"),
                          ({"keep_alive": "soon"}, "keep_alive"), ({"stream": 1}, "stream"), ({"options": 1}, "options"),
                          ({"options": {"mirostat": 1}}, "mirostat"), ({"logprobs": True}, "logprobs"),
-                         ({"messages": [], "keep_alive": 0}, "keep_alive"), ({"format": 3}, "format"), ({"tools": "x"}, "tools"),
+                         ({"messages": [], "keep_alive": 0}, "keep_alive"), ({"format": 3}, "format"),
+                         ({"tools": "x"}, "tools"),
                          ({"messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, "images")]:
         answer = chat(sim, **fields)
         assert answer.status_code == 400 and list(answer.json()) == ["error"] and word in answer.json()["error"], fields
