@@ -1,0 +1,44 @@
+/* sim/costs.h: what does each step of the simulated device cost? Tables with straight lines between their points, so
+ * that numbers from a planner's formulas, from `tune`'s measurement of a box and from a fit all become the same thing.
+ * Pure values; any thread. */
+#ifndef HEADWAY_SIM_COSTS_H
+#define HEADWAY_SIM_COSTS_H
+
+#include "base/span.h"
+#include "plan/cost.h"
+
+enum { COST_POINTS_MAX = 32 };
+
+typedef struct {
+    double x, us;
+} cost_point; /* ascending in x; before the first as the first, after the last the last slope goes on */
+
+typedef struct {
+    cost_point rows[COST_POINTS_MAX]; /* a decode step at depth 0, by rows */
+    uint32_t row_count;
+    double kv_us;                       /* of each token of KV that the rows of a step read */
+    cost_point chunks[COST_POINTS_MAX]; /* a chunk at position 0, by tokens */
+    uint32_t chunk_count;
+    double depth_us;     /* of each token of a chunk, for each position before the chunk */
+    double fused_row_us; /* what a decode row adds to a chunk that runs with it, besides its KV */
+    double step_us;      /* between two steps: the engine's own */
+    double request_us;   /* of a request, before it is with the engine: network, template, tokenizer */
+    uint32_t
+        units; /* looks at yield and deadline during one chunk of chunk_count's largest: a smaller chunk has its part */
+    double weight_bytes, weight_bytes_row; /* of a decode step with one row; what each further row adds, about */
+    double kv_token_bytes, state_bytes;
+} sim_costs;
+
+double sim_costs_decode_us(const sim_costs *c, double rows, double kv_tokens);
+double sim_costs_prefill_us(const sim_costs *c, double position, double count);
+double sim_costs_fused_us(const sim_costs *c, double rows, double kv_tokens, double position, double count);
+
+void sim_costs_from_box(sim_costs *out, const cost_box *box);
+/* tune's steps.json: `name` for messages. ERR_INVALID names the missing part. */
+status sim_costs_from_steps(sim_costs *out, span text, const char *name, error *err);
+/* The case study's box by three of its figures: decode tokens/s, seconds of a document of `document` tokens, seconds of
+ * a chunk of `chunk` tokens; what reads of weights in order reach comes from `box`. */
+void sim_costs_fit(sim_costs *out, const cost_box *box, double decode_tok_s, double document_s, double document,
+                   double chunk_s, double chunk);
+
+#endif
