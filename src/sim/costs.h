@@ -26,6 +26,7 @@ typedef struct {
     uint32_t
         units; /* looks at yield and deadline during one chunk of chunk_count's largest: a smaller chunk has its part */
     double weight_bytes, weight_bytes_row; /* of a decode step with one row; what each further row adds, about */
+    double weight_bytes_most;              /* however many rows: all of them; 0: no such limit */
     double kv_token_bytes, state_bytes;
 } sim_costs;
 

@@ -306,6 +306,11 @@ static void sim_yield(runner *self)
     atomic_store(&((sim_runner *)self)->yield, true);
 }
 
+void sim_runner_interrupt_at(runner *r, uint64_t time_us)
+{
+    ((sim_runner *)r)->interrupt_us = time_us;
+}
+
 static void sim_close(runner *self)
 {
     sim_runner *s = (sim_runner *)self;

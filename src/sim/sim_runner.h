@@ -10,6 +10,7 @@
 #define HEADWAY_SIM_SIM_RUNNER_H
 
 #include "sched/runner.h"
+#include "sim/costs.h"
 
 enum { SIM_WORD = 6 }; /* tokens: five letters and a space */
 
@@ -41,9 +42,21 @@ typedef struct {                 /* a 0 means the default in brackets */
     uint64_t state_bytes;        /* [0] said to be the size of a recurrent state; > 0: one is kept */
     uint32_t state_pages;        /* [as many as it needs] that hold it */
     const sim_voice *voice;      /* [made-up words]; copied */
+    /* [none]; copied. Then times and bytes come from them instead of from the numbers above, to the part of a
+     * microsecond, and a prefill stops at the first of the chunk's units (costs.h) after deadline, yield or interrupt.
+     */
+    const sim_costs *costs;
+    /* For speed: no page memory (no mover), words from the sequence's seed and the token's number only, and checks of a
+     * plan that do not grow with its tokens. Steps, their times and their bytes are those of the full runner. */
+    bool light;
 } sim_config;
 
 status sim_runner_create(runner **out, const sim_config *config, error *err); /* closed with ops->close */
+
+/* On a virtual clock nobody else is there to yield: a prefill with costs that runs past this time stops as if yield had
+ * been called then. It stays until set again; a time that has passed when a run begins does nothing, 0 neither. The
+ * thread that runs it. */
+void sim_runner_interrupt_at(runner *r, uint64_t time_us);
 
 /* "sim", "sim:key=value,..." (keys: the numbers of sim_config but weight_bytes and
  * kv_token_bytes) or

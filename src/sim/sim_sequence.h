@@ -32,6 +32,7 @@ typedef struct {
     sim_sequence *sequences; /* (max_sequences) */
     uint64_t *word_seeds;    /* (max_sequences): of the made-up words */
     _Atomic bool yield;
+    uint64_t interrupt_us; /* 0: none */
     char name[64];
 } sim_runner;
 
