@@ -29,6 +29,8 @@ double cost_matmul_rate(const cost_box *b)
                    {"int8", {RATE_INT8, RATE_F16, RATE_F32}, 3},
                    {"fp4", {RATE_FP4, RATE_FP8, RATE_F16, RATE_F32}, 4}};
     const char *compute = b->type.compute ? b->type.compute : "f16";
+    if (b->hw.kind == HW_HOST && b->type.bits < 9) /* CPUs multiply codes as integers */
+        compute = "int8";
     for (size_t i = 0; i < sizeof ladders / sizeof *ladders; i++)
         for (uint32_t k = 0; k < ladders[i].count && !strcmp(compute, ladders[i].compute); k++)
             if (b->hw.tflops[ladders[i].kinds[k]] > 0)
