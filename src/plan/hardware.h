@@ -28,8 +28,8 @@ typedef struct {
     hardware_kind kind;
     double memory_gb;      /* 1e9 bytes; of a family with several sizes the largest */
     double bandwidth_gb_s; /* of that memory, by its maker */
-    double
-        tflops[RATE_KINDS]; /* dense, 1e12 operations a second (a multiply and an add are two); 0: not known, or none */
+    /* dense, 1e12 operations a second (a multiply and an add are two), at most; 0: not known, or none */
+    double tflops[RATE_KINDS];
     double link_gb_s;       /* one direction, to a neighbour of its kind; 0: none */
     const char *link;       /* "NVLink 4", "PCIe 5.0 x16", "Thunderbolt 5"; NULL: none */
     double watts;           /* of the whole device under load, at most; 0: not known */
@@ -41,21 +41,21 @@ typedef struct {
 } hardware;
 
 size_t hardware_count(void);
-const hardware *hardware_at(size_t index); /* in the order of the table: by family, then by bandwidth */
+const hardware *hardware_at(size_t index); /* in the order of the table: by family, then by bandwidth; NULL: past it */
 
-/* The row of that name, whatever the case, blanks and underscores being dashes. ERR_NOT_FOUND: the text names the
- * nearest names. */
+/* The row of that name; case, blanks, dashes, underscores and the maker's name before it do not count, and a few other
+ * names are known ("gb10"). Any bytes are safe. ERR_NOT_FOUND: the text offers the nearest names; *out stays. */
 status hardware_find(const hardware **out, const char *name, error *err);
 /* A row made of numbers, e.g. of flags; strings are borrowed. ERR_INVALID names what is impossible: a number that is
- * not finite, not positive (bandwidth, memory), or beyond what any device has (docs/planning.md). */
+ * not finite, not positive (bandwidth, memory), or beyond what any device has (docs/hardware.md). */
 status hardware_check(const hardware *row, error *err);
 
 /* What the case study's column says: its own 65 tok/s times this row's bandwidth by 546 GB/s. */
 double hardware_naive_tok_s(const hardware *row);
 /* Bytes that a model may take: unified memory leaves a quarter to the system (least 4 GB, at most 16), a host an eighth
- * (least 1 GB), a card or server 6% (contexts, workspaces). 0 for HW_SRAM's single chips too small to hold one, and
- * HW_SSD. */
+ * (least 1 GB, at most 32), a card or server 6% (contexts, workspaces). 0 for HW_SRAM's single chips too small to hold
+ * one (under 1 GB), and HW_SSD. */
 double hardware_usable_bytes(const hardware *row);
-const char *hardware_kind_name(hardware_kind kind);
+const char *hardware_kind_name(hardware_kind kind); /* "unified", "card", "server", "host", "sram", "ssd" */
 
 #endif
