@@ -28,6 +28,12 @@ typedef struct {   /* 0 where the model has none */
     bool plain_feed_forward;             /* two matrices instead of three */
     uint32_t experts, experts_used, expert_feed_forward, shared_feed_forward; /* in layers - dense_layers of them */
     bool shared_gate;
+    /* small parts that few families have */
+    uint32_t layer_norms;      /* norms of the hidden size in each layer; 0: two */
+    bool qk_norm_whole;        /* over the channels of all heads at once: as many weights as q and k have channels */
+    bool output_bias, sinks;   /* of attention: of its last matrix; one number a head */
+    bool feed_forward_biases;  /* of every matrix, experts' included */
+    bool router_bias;          /* a number for each expert, added to the router's */
     uint64_t other_parameters; /* counted in the total, read by no step of text: vision tower, draft layers */
 } model_shape;
 
@@ -52,14 +58,19 @@ status model_shape_check(const model_shape *shape, error *err);
 void model_shape_sums(const model_shape *shape, model_sums *out); /* of a checked shape */
 
 /* A config.json (also one with a text_config): `text` its bytes, `name` for messages. ERR_INVALID names the missing or
- * absurd key; ERR_UNSUPPORTED (or its like) a model_type whose shape is not known, listing those that are. */
+ * absurd key; ERR_UNSUPPORTED (or its like) a model_type whose shape is not known, listing those that are.
+ * other_parameters counts the towers and draft layers of the families that docs/models-catalogue.md lists. */
 status model_shape_read(model_shape *out, span text, const char *name, error *err);
+/* The same, and how the weights are stored as far as it says: MLX's `quantization`, `quantization_config`, else its
+ * dtype; "": it does not say, or by a scheme that no weight_type stands for. */
+status model_shape_read_type(model_shape *out, char type[16], span text, const char *name, error *err);
 
 size_t catalogue_count(void);
 const model_shape *catalogue_at(size_t index);
 const char *catalogue_type(size_t index);   /* the type it is usually run in: "q4_k_m" */
 const char *catalogue_source(size_t index); /* of the shape, and the published count that it was held against */
-double catalogue_published(size_t index);   /* parameters by its makers, all in all; 0: not said exactly */
+double catalogue_published(size_t index);   /* parameters by its makers, all in all; 0: not said */
+bool catalogue_rounded(size_t index);       /* published is no exact count: "70.6B" */
 status catalogue_find(const model_shape **out, size_t *index, const char *name, error *err); /* names the nearest */
 
 /* ---- how weights and KV are stored ---- */
