@@ -22,7 +22,7 @@ static const flag_spec bench_flags[] = {
     {"--streams", "N", "streams that decode at once", "1"},
     {"--repeat", "N", "repetitions; the median counts", "3"},
     {"--threads", "N", "worker threads [the machine's]", NULL},
-    {"--kv", "TYPE", "how keys and values lie: f16, bf16, q8, q4", "f16"},
+    {"--kv", "TYPE", "how keys and values lie: f16, bf16, q8, q4, f32", "f16"},
     {"--breakdown", NULL, "time and bytes by op instead of speeds", NULL},
     {"--json", NULL, "one JSON object on stdout", NULL},
     {NULL, NULL, NULL, NULL},

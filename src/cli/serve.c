@@ -143,7 +143,10 @@ static status open_model(serve *s, const model_file *file, error *err)
     config.threads = serve_flags_number(&s->flags, "--threads");
     config.context = serve_flags_number(&s->flags, "--ctx");
     config.sequences = serve_flags_number(&s->flags, "--parallel");
-    kv_type_find(flag_text(&s->flags, "--kv"), &config.kv_stored, NULL); /* checked with the other flags */
+    const char *kv = flag_text(&s->flags, "--kv"); /* checked with the other flags */
+    config.kv_by_weights = !strcmp(kv, "auto");
+    if (!config.kv_by_weights)
+        kv_type_find(kv, &config.kv_stored, NULL);
     if (config.sequences > MODEL_STREAMS_MAX)
         return error_set(err, ERR_INVALID, "--parallel: %u, with a model at most %d", config.sequences,
                          MODEL_STREAMS_MAX);

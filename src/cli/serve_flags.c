@@ -20,7 +20,7 @@ static const flag_spec serve_flags[] = {
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
     {"--parallel", "N", "streams at once [16; with sim 1024]", NULL},
     {"--kv-memory", "SIZE", "of the page pool, e.g. 2G [what fits]", NULL},
-    {"--kv", "TYPE", "how keys and values lie: f16, bf16, q8, q4", "f16"},
+    {"--kv", "TYPE", "how keys and values lie: auto, f16, bf16, q8, q4, f32", "auto"},
     {"--cache-ram", "SIZE", "of it for idle prefixes; 0: keep none [all]", NULL},
     {"--cache-sessions", "N", "or: keep so many conversations warm", NULL},
     {"--cache-session-tokens", "N", "of one of them [the context, at most 24k]", NULL},
@@ -105,7 +105,7 @@ status serve_flags_check(const command_flags *flags, error *err)
             return st;
     kv_type kv;
     error why;
-    if (kv_type_find(flag_text(flags, "--kv"), &kv, &why))
+    if (!is_auto(flag_text(flags, "--kv")) && kv_type_find(flag_text(flags, "--kv"), &kv, &why))
         return error_set(err, ERR_INVALID, "--kv: %s", why.text);
     const char *gap = flag_text(flags, "--gap-ms"), *policy = flag_text(flags, "--policy");
     if (!is_auto(gap) && flag_number(flags, "--gap-ms", 1, GAP_MS_MAX, &number, NULL))

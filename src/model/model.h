@@ -26,6 +26,7 @@ typedef struct {
     uint32_t window_pattern;             /* every n-th layer is full */
     activation act;
     bool quantized; /* a layer's weight has fewer than 16 bits: attention may be less than exact too */
+    bool halved;    /* a layer's weight has fewer than 32 bits */
     uint32_t experts, experts_used, expert_ffn, shared_ffn;    /* 0: none */
     bool experts_normalize;                                    /* the used experts' shares add up to 1 */
     uint32_t kv_layers, state_layers;                          /* which keep keys and values, which a recurrent state */

@@ -402,7 +402,7 @@ static status plan_memory(model_runner *r, const model_runner_config *config, ch
         snprintf(state_text, sizeof state_text, "; recurrent states %llu MB", (unsigned long long)(states >> 20));
     snprintf(text, text_size, "context %u tokens (%s); KV pool %llu MB of %s for %u streams (%s)%s; weights %llu MB",
              info->context_length, why, (unsigned long long)(pages * info->page_bytes >> 20),
-             kv_type_name(config->kv_stored), info->max_sequences,
+             kv_type_name(r->model->kv_stored), info->max_sequences,
              config->kv_memory ? "asked for" : "at most half of the free memory, used as it fills", state_text,
              (unsigned long long)(r->model->resident_bytes >> 20));
     return OK;
@@ -462,7 +462,7 @@ status model_runner_open(runner **out, const model_file *file, const model_runne
     r->base.info.read_roof = r->device->ops->read_roof(r->device, roof_bytes(model_file_bytes(file)));
     if ((st = model_load(&r->model, file, r->device, &config->progress, err)))
         goto fail;
-    r->model->kv_stored = config->kv_stored;
+    r->model->kv_stored = !config->kv_by_weights ? config->kv_stored : r->model->config.halved ? KV_F16 : KV_F32;
     if ((st = plan_memory(r, config, plan_text, plan_size, err)) || (st = create_batches(r, config, err)))
         goto fail;
     runner_info *info = &r->base.info;

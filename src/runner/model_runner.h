@@ -14,6 +14,7 @@ typedef struct {
     uint64_t kv_memory;    /* bytes of the page pool; 0: what fits */
     cache_wish cache;      /* idle prefixes that the pool holds beside the running streams, where kv_memory is 0 */
     kv_type kv_stored;     /* how keys and values are stored */
+    bool kv_by_weights;    /* kv_stored is f32 where all weights of the layers are, else f16 */
     const char *kernels;   /* HEADWAY_CPU; NULL: best */
     uint32_t vocab_limit;  /* ids the tokenizer knows; 0: all rows */
     uint32_t chunk_tokens; /* rows of the largest chunk; 0: DEFAULT_CHUNK */

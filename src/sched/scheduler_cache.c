@@ -252,7 +252,7 @@ static bool make_room(scheduler *s, const sequence *seq, uint32_t count)
 {
     if (s->prefixes && page_pool_read_counts(s->pool).free < count)
         prefix_cache_make_room(s->prefixes, count, scheduler_owner(seq), s->now_us);
-    while (page_pool_read_counts(s->pool).free < count && tails_drop_oldest(&s->tails)) {}
+    while (page_pool_read_counts(s->pool).free < count && tails_drop_one(&s->tails)) {}
     return page_pool_read_counts(s->pool).free >= count;
 }
 

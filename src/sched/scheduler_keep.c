@@ -220,7 +220,7 @@ static void put_tail(scheduler *s, sequence *seq)
     scheduler_keys(s, seq, depth);
     prefix_key before = depth ? s->keys[depth - 1] : prefix_key_root(c->space);
     tails_put(&s->tails, before, scheduler_owner(seq), seq->request->prompt + (size_t)depth * s->page_tokens, count,
-              seq->pages[depth], s->now_us);
+              seq->pages[depth], c->cursor.continues, s->now_us);
 }
 
 void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended)

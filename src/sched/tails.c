@@ -45,20 +45,25 @@ static uint32_t common(const int32_t *a, const int32_t *b, uint32_t most)
     return n;
 }
 
-bool tails_drop_oldest(tails *t)
+static bool goes_before(const tail *a, const tail *b)
 {
-    uint32_t oldest = 0;
+    return a->session != b->session ? b->session : a->last_us < b->last_us;
+}
+
+bool tails_drop_one(tails *t)
+{
+    uint32_t first = 0;
     for (uint32_t i = 1; i < t->count; i++)
-        if (t->tails[i].last_us < t->tails[oldest].last_us)
-            oldest = i;
+        if (goes_before(&t->tails[i], &t->tails[first]))
+            first = i;
     if (t->count == 0)
         return false;
-    drop(t, oldest);
+    drop(t, first);
     return true;
 }
 
 void tails_put(tails *t, prefix_key before, uint32_t owner, const int32_t *tokens, uint32_t count, page_id page,
-               uint64_t now_us)
+               bool session, uint64_t now_us)
 {
     for (uint32_t i = t->count; i > 0; i--) { /* what one of the two holds is needed once */
         tail *other = &t->tails[i - 1];
@@ -67,14 +72,15 @@ void tails_put(tails *t, prefix_key before, uint32_t owner, const int32_t *token
             continue;
         if (other->count >= count) {
             other->last_us = now_us;
+            other->session |= session;
             return;
         }
         drop(t, i - 1);
     }
     if (t->count == TAILS_MAX)
-        tails_drop_oldest(t);
+        tails_drop_one(t);
     page_pool_share(t->pool, page);
-    t->tails[t->count] = (tail){before, owner, count, page, now_us};
+    t->tails[t->count] = (tail){before, owner, count, page, now_us, session};
     memcpy(tokens_of(t, t->count++), tokens, count * sizeof *tokens);
 }
 
@@ -93,6 +99,7 @@ uint32_t tails_find(tails *t, prefix_key before, const int32_t *tokens, uint32_t
     }
     if (best > 0) {
         t->tails[found].last_us = now_us;
+        t->tails[found].session = true;
         *out = t->tails[found].page;
     }
     return best;

@@ -160,7 +160,7 @@ typedef struct {
 
 /* How keys and values are stored. q8, q4: codes with one scale per token, head and up to KV_SCALE_CHANNELS channels,
  * keys and values apart. */
-typedef enum { KV_F16, KV_BF16, KV_Q8, KV_Q4, KV_TYPES } kv_type;
+typedef enum { KV_F16, KV_BF16, KV_Q8, KV_Q4, KV_F32, KV_TYPES } kv_type;
 enum { KV_SCALE_CHANNELS = 64 };
 
 typedef struct {

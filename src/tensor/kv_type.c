@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static const char *const NAMES[KV_TYPES] = {[KV_F16] = "f16", [KV_BF16] = "bf16", [KV_Q8] = "q8", [KV_Q4] = "q4"};
+static const char *const NAMES[KV_TYPES] = {
+    [KV_F16] = "f16", [KV_BF16] = "bf16", [KV_Q8] = "q8", [KV_Q4] = "q4", [KV_F32] = "f32"};
 
 const char *kv_type_name(kv_type type)
 {
@@ -16,5 +17,5 @@ status kv_type_find(const char *name, kv_type *out, error *err)
             *out = (kv_type)i;
             return OK;
         }
-    return error_set(err, ERR_INVALID, "'%s', want one of f16, bf16, q8, q4", name);
+    return error_set(err, ERR_INVALID, "'%s', want one of f16, bf16, q8, q4, f32", name);
 }

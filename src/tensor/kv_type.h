@@ -1,4 +1,4 @@
-/* tensor/kv_type.h: what are the types of a KV cache called? "f16", "bf16", "q8", "q4". Pure; any thread. */
+/* tensor/kv_type.h: what are the types of a KV cache called? "f16", "bf16", "q8", "q4", "f32". Pure; any thread. */
 #ifndef HEADWAY_TENSOR_KV_TYPE_H
 #define HEADWAY_TENSOR_KV_TYPE_H
 

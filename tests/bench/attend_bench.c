@@ -106,7 +106,7 @@ int main(int argc, char **argv)
                     (uint32_t)strtoul(argv[4], NULL, 10),
                     0,
                     0};
-    static const char *const types[] = {"f16", "bf16", "q8", "q4"};
+    static const char *const types[] = {"f16", "bf16", "q8", "q4", "f32"};
     kv_type type = KV_F16;
     for (uint32_t i = 0; i < KV_TYPES; i++)
         type = getenv("ATTEND_KV") && strcmp(getenv("ATTEND_KV"), types[i]) == 0 ? (kv_type)i : type;

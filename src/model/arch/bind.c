@@ -120,6 +120,8 @@ static status bind_matrix(model *m, const model_file *file, int layer, const cha
                          s->stack);
     if (layer >= 0 && t->type != DT_F32 && t->type != DT_F16 && t->type != DT_BF16)
         m->config.quantized = true;
+    if (layer >= 0 && t->type != DT_F32)
+        m->config.halved = true;
     error why = {0};
     st = stacked ? ops->stack_create(m->device, (dtype)t->type, s->stack, s->rows, s->cols, out, &why)
                  : ops->weight_create(m->device, (dtype)t->type, s->rows, s->cols, NULL, out, &why);

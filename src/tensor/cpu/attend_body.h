@@ -73,6 +73,8 @@ void ATTEND(kv_write)(uint8_t *block, kv_type type, uint32_t slot, uint32_t head
         write_f16(block, slot, head_dim, k, v);
     else if (type == KV_BF16)
         kv_write_bf16(block, slot, head_dim, k, v);
+    else if (type == KV_F32)
+        kv_write_f32(block, slot, head_dim, k, v);
     else
         kv_write_codes(block, type, slot, head_dim, k, v);
 }
@@ -97,6 +99,17 @@ static void widen_halves(const attend_work *w, room m, const uint8_t *block, uin
             k_out[c * ATTEND_TILE + j] = wide_half(k[c * KV_GROUP + j]);
     for (uint32_t i = 0; i < KV_GROUP * dim; i++)
         v_out[i] = wide_half(v[i]);
+}
+
+/* The same of floats. */
+static void copy_floats(const attend_work *w, room m, const uint8_t *block, uint32_t slot, uint32_t start)
+{
+    uint32_t dim = w->head_dim;
+    const float *k = (const float *)block + slot * dim;
+    const float *v = (const float *)(block + kv_block_v(KV_F32, dim)) + slot * dim;
+    for (uint32_t c = 0; c < dim; c++)
+        memcpy(m.k + c * ATTEND_TILE + start, k + c * KV_GROUP, KV_GROUP * sizeof(float));
+    memcpy(m.v + start * dim, v, KV_GROUP * dim * sizeof(float));
 }
 
 INLINE float widen_code(kv_type type, uint32_t byte, uint32_t high, float scale)
@@ -151,6 +164,8 @@ static void widen_tile(const attend_work *w, room m, uint32_t base, uint32_t see
             widen_codes(KV_Q8, w, m, block, slot, start);
         else if (w->type == KV_Q4)
             widen_codes(KV_Q4, w, m, block, slot, start);
+        else if (w->type == KV_F32)
+            copy_floats(w, m, block, slot, start);
         else
             widen_halves(w, m, block, slot, start);
     }

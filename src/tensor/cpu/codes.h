@@ -153,6 +153,17 @@ static inline void kv_write_codes(uint8_t *block, kv_type type, uint32_t slot, u
     kv_place(block, type, slot, head_dim, k_code, v_code);
 }
 
+static inline void kv_write_f32(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
+{
+    float *k_out = (float *)block + slot / KV_GROUP * KV_GROUP * head_dim + slot % KV_GROUP;
+    float *v_out = (float *)(block + kv_block_v(KV_F32, head_dim)) + (size_t)slot * head_dim;
+    float key[ATTEND_DIM_MAX];
+    kv_clamp(key, k, head_dim);
+    for (uint32_t c = 0; c < head_dim; c++)
+        k_out[c * KV_GROUP] = key[c];
+    kv_clamp(v_out, v, head_dim);
+}
+
 /* To nearest, ties to even. */
 static inline void kv_write_bf16(uint8_t *block, uint32_t slot, uint32_t head_dim, const float *k, const float *v)
 {

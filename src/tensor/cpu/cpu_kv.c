@@ -43,7 +43,8 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
         return error_set(err, ERR_MEMORY, "KV cache: out of memory");
     cache->config = *config;
     const float_kernels *kernels = cpu_backend_of(self)->kernels.floats;
-    cache->kernels = config->exact && kernels->exact ? kernels->exact : kernels;
+    bool exact = config->exact || config->type == KV_F32; /* a faster form has no way to read floats */
+    cache->kernels = exact && kernels->exact ? kernels->exact : kernels;
     cache->block_bytes = kv_block_bytes(config->type, config->head_dim);
     cache->page_bytes = cpu_kv_page_bytes(config);
     cache->bytes = cache->page_bytes * config->page_count;

@@ -6,6 +6,7 @@
  *
  *   f16, bf16  K [2][dim][16] tokens, V [32][dim]; then one exponent per token for K and one for V: |x| < 2^(e + 12)
  *              for all its channels, for kernels that attend in 16-bit fixed point. Kernels in f32 leave them alone.
+ *   f32        K and V in the same order, nothing after them. Attended in f32 only.
  *   q8         K [2][dim / 4][16 tokens][4 channels] codes, V [8][dim][4 tokens] codes; then the scales, [chunks][32]
  *              each: of K, of V. A chunk is up to KV_SCALE_CHANNELS channels; a scale is the upper half of a float.
  *   q4         the same with two codes a byte, low bits first: of K channels c and c + 4 of eight, of V channels c and
@@ -41,12 +42,14 @@ static inline uint32_t kv_chunks(uint32_t head_dim)
 /* Bytes of V's codes for one token. */
 static inline size_t kv_v_width(kv_type type, uint32_t head_dim)
 {
-    return type == KV_Q4 ? (head_dim + 31) / 32 * 16 : kv_coded(type) ? head_dim : 2 * head_dim;
+    if (type == KV_Q4)
+        return (head_dim + 31) / 32 * 16;
+    return type == KV_Q8 ? head_dim : (type == KV_F32 ? 4 : 2) * head_dim;
 }
 static inline size_t kv_block_v(kv_type type, uint32_t head_dim)
 {
     size_t codes = (size_t)KV_PAGE_TOKENS * head_dim;
-    return type == KV_Q4 ? codes / 2 : type == KV_Q8 ? codes : 2 * codes;
+    return type == KV_Q4 ? codes / 2 : type == KV_Q8 ? codes : type == KV_F32 ? 4 * codes : 2 * codes;
 }
 
 /* Where a token's scales or exponents begin: K's, then V's. */
@@ -56,7 +59,9 @@ static inline size_t kv_block_tail(kv_type type, uint32_t head_dim)
 }
 static inline size_t kv_block_bytes(kv_type type, uint32_t head_dim)
 {
-    size_t tail = kv_coded(type) ? (type == KV_Q4 ? 3 : 2) * sizeof(uint16_t) * kv_chunks(head_dim) : 2;
+    size_t tail = kv_coded(type)   ? (type == KV_Q4 ? 3 : 2) * sizeof(uint16_t) * kv_chunks(head_dim)
+                  : type == KV_F32 ? 0
+                                   : 2;
     return kv_block_tail(type, head_dim) + KV_PAGE_TOKENS * tail;
 }
 

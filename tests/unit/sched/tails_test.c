@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-enum { PAGE_TOKENS = 8, PAGES = 200 };
+enum { PAGE_TOKENS = 8, PAGES = 200, SESSIONS = 100 }; /* owners from SESSIONS on have sessions */
 
 typedef struct {
     page_pool *pool;
@@ -31,7 +31,7 @@ static page_id put(world *w, uint64_t key, uint32_t owner, const int32_t *tokens
 {
     page_id page;
     assert_true(page_pool_acquire(w->pool, &page));
-    tails_put(&w->t, (prefix_key){key, 0}, owner, tokens, count, page, now_us);
+    tails_put(&w->t, (prefix_key){key, 0}, owner, tokens, count, page, owner >= SESSIONS, now_us);
     page_pool_release(w->pool, page);
     return page;
 }
@@ -88,7 +88,7 @@ static void the_oldest_goes_and_so_does_what_is_forgotten(void **unused)
     assert_int_equal(w.t.count, TAILS_MAX);
     assert_int_equal(find(&w, 4, a, 3, &found), 0);
     assert_int_equal(find(&w, 5, a, 3, &found), 3); /* and is young now */
-    assert_true(tails_drop_oldest(&w.t));
+    assert_true(tails_drop_one(&w.t));
     assert_int_equal(find(&w, 6, a, 3, &found), 0);
     assert_int_equal(find(&w, 5, a, 3, &found), 3);
     uint32_t before = w.t.count, gone = tails_forget(&w.t, 2, 2);
@@ -101,12 +101,35 @@ static void the_oldest_goes_and_so_does_what_is_forgotten(void **unused)
     close_world(&w);
 }
 
+static void what_came_once_goes_before_sessions(void **unused)
+{
+    (void)unused;
+    world w;
+    open_world(&w);
+    const int32_t a[] = {1, 2, 3};
+    page_id found;
+    put(&w, 1000, SESSIONS, a, 3, 1);
+    put(&w, 1001, 0, a, 3, 2);
+    assert_int_equal(find(&w, 1001, a, 3, &found), 3); /* used: it is worth as much */
+    for (uint32_t i = 0; i < 5 * TAILS_MAX; i++)
+        put(&w, i, 1, a, 3, 5000 + i);
+    assert_int_equal(w.t.count, TAILS_MAX);
+    assert_int_equal(find(&w, 1000, a, 3, &found), 3);
+    assert_int_equal(find(&w, 1001, a, 3, &found), 3);
+    for (uint32_t i = 0; i < TAILS_MAX; i++)
+        put(&w, i, SESSIONS + 1, a, 3, 9000 + i);
+    assert_int_equal(w.t.count, TAILS_MAX); /* among sessions by age */
+    assert_int_equal(find(&w, 1000, a, 3, &found), 0);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_beginning_is_found),
         cmocka_unit_test(what_goes_on_replaces_its_beginning),
         cmocka_unit_test(the_oldest_goes_and_so_does_what_is_forgotten),
+        cmocka_unit_test(what_came_once_goes_before_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

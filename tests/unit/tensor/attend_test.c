@@ -200,7 +200,11 @@ static void store(const char *kernels, kv_type type, uint32_t dim, const float *
         read_codes(block, type, dim, out);
         return;
     }
-    for (uint32_t c = 0; c < dim; c++) {
+    for (uint32_t c = 0; c < dim && type == KV_F32; c++) {
+        out->k[c] = ((const float *)block)[(SLOT / 16 * dim + c) * 16 + SLOT % 16];
+        out->v[c] = ((const float *)block)[32 * dim + SLOT * dim + c];
+    }
+    for (uint32_t c = 0; c < dim && type != KV_F32; c++) {
         uint16_t k_half = ((const uint16_t *)block)[(SLOT / 16 * dim + c) * 16 + SLOT % 16],
                  v_half = ((const uint16_t *)block)[32 * dim + SLOT * dim + c];
         out->k[c] = type == KV_F16 ? half_to_float(k_half) : wide_half(k_half);
@@ -274,7 +278,7 @@ static double worst_difference(const char *kernels, const sequence *list, shape 
     return worst;
 }
 
-static const char *const TYPES[] = {"f16", "bf16", "q8", "q4"};
+static const char *const TYPES[] = {"f16", "bf16", "q8", "q4", "f32"};
 
 static void matches_a_double_precision_reference(void **unused)
 {

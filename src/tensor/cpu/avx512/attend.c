@@ -122,6 +122,8 @@ void kv_write_avx512(uint8_t *block, kv_type type, uint32_t slot, uint32_t head_
         write_f16(block, slot, head_dim, k, v);
     else if (type == KV_BF16)
         write_bf16(block, slot, head_dim, k, v);
+    else if (type == KV_F32)
+        kv_write_f32(block, slot, head_dim, k, v);
     else
         attend_codes_write(block, type, slot, head_dim, k, v);
 }

@@ -34,6 +34,8 @@ void kv_write_generic(uint8_t *block, kv_type type, uint32_t slot, uint32_t head
         write_f16(block, slot, head_dim, k, v);
     else if (type == KV_BF16)
         kv_write_bf16(block, slot, head_dim, k, v);
+    else if (type == KV_F32)
+        kv_write_f32(block, slot, head_dim, k, v);
     else
         kv_write_codes(block, type, slot, head_dim, k, v);
 }
@@ -66,7 +68,10 @@ static float stored_k(const uint8_t *block, kv_type type, uint32_t dim, uint32_t
     if (kv_coded(type))
         return decode(type, block[kv_k_code(type, dim, slot, c)], c / 4 % 2, kv_k_scales(block, type, dim)[at]) +
                (type == KV_Q4 ? wide_half(kv_k_middles(block, dim)[at]) : 0);
-    uint16_t half = ((const uint16_t *)block)[(slot / KV_GROUP * dim + c) * KV_GROUP + slot % KV_GROUP];
+    size_t index = (slot / KV_GROUP * dim + c) * KV_GROUP + slot % KV_GROUP;
+    if (type == KV_F32)
+        return ((const float *)block)[index];
+    uint16_t half = ((const uint16_t *)block)[index];
     return type == KV_F16 ? half_to_float(half) : wide_half(half);
 }
 
@@ -76,6 +81,8 @@ static float stored_v(const uint8_t *block, kv_type type, uint32_t dim, uint32_t
     if (kv_coded(type))
         return decode(type, v[kv_v_code(type, dim, slot, c)], c / 16 % 2,
                       kv_v_scales(block, type, dim)[c / KV_SCALE_CHANNELS * KV_PAGE_TOKENS + slot]);
+    if (type == KV_F32)
+        return ((const float *)v)[slot * dim + c];
     uint16_t half = ((const uint16_t *)v)[slot * dim + c];
     return type == KV_F16 ? half_to_float(half) : wide_half(half);
 }

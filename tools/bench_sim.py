@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Simulation against reality: the same seeded loads by `headway bench` on a real server and by `headway simulate` on a
+virtual clock, whose costs `headway tune` has measured on this machine; prints both and how far they are apart.
+
+usage: bench_sim.py HEADWAY MODEL.gguf [--only smollm,hybrid] [--runs N] [--policies a,b]
+                    [--loads agents,documents,mixed] [--json FILE] [--quick]
+
+For each model, policy and load: `runs` real runs, each on a server of its own, and one simulated run of each of their
+seeds. A figure is the median over the runs: of the median and 99th percentile of ITL, the median TTFT, the seconds of
+the phase, for each role and phase. Wanted: each within 15%, the median of all within 10%. The worst gap is printed and
+not judged: one bad moment of the machine decides it. Nothing else should run meanwhile. Standard library only.
+"""
+
+import json, os, subprocess, sys, tempfile, time
+
+import bars
+from cache_client import tiny
+from cadence_client import Failed, Server, median
+
+POLICIES = ("cadence", "gate", "chunked", "prefill-first", "decode-first")
+LOADS = {  # the flags of bench and simulate
+    "agents": ["agents", "--agents", "3", "--requests", "40"],
+    "documents": ["documents", "--workers", "2", "--requests", "6"],
+    "mixed": ["mixed", "--agents", "2", "--workers", "2", "--requests", "6"],
+}
+QUICK = {
+    "agents": ["agents", "--agents", "2", "--requests", "6", "--scale", "0.2"],
+    "documents": ["documents", "--workers", "2", "--requests", "2", "--scale", "0.2"],
+    "mixed": ["mixed", "--agents", "1", "--workers", "1", "--requests", "2", "--scale", "0.2"],
+}
+FIGURES = (("itl_ms", "median"), ("itl_ms", "p99"), ("ttft_ms", "median"))
+EACH, ALL = 0.15, 0.10
+
+
+def command(o, *args, timeout=900):
+    run = subprocess.run([o.headway, *args], capture_output=True, text=True, timeout=timeout)
+    if run.returncode:
+        raise Failed(f"headway {' '.join(args[:2])}: {run.stderr.strip()[-400:]}")
+    return run
+
+
+def figures(path):
+    """-> {(phase, role, what): value}, and the worst gaps"""
+    with open(path) as f:
+        report = json.load(f)
+    found, worst = {}, {}
+    for phase in report["phases"]:
+        seconds = phase["end_s"] - phase["start_s"]
+        for cell in phase["cells"]:
+            where = (phase["name"], cell["role"])
+            for what, part in FIGURES:
+                if cell[what]["count"] >= 5:
+                    found[(*where, f"{what.split('_')[0].upper()} {part}, ms")] = cell[what][part]
+            if cell["itl_ms"]["count"]:
+                worst[where] = cell["itl_ms"]["max"]
+        found[(phase["name"], "all", "seconds")] = seconds
+    return found, worst
+
+
+def real_run(o, folder, model, policy, load, seed):
+    path = os.path.join(folder, "real.json")
+    flags = ["--model", model, "--policy", policy, "--ctx", "8192", "--parallel", "16"]
+    with Server(o, flags) as server:
+        server.idle(30)
+        command(o, "bench", *load, "--url", f"http://127.0.0.1:{server.port}", "--seed", str(seed), "--json", path)
+    return figures(path)
+
+
+def simulated_run(o, folder, costs, policy, load, seed):
+    path = os.path.join(folder, "simulated.json")
+    command(o, "simulate", *load, "--hardware", costs, "--policy", policy, "--seed", str(seed), "--ctx", "8192",
+            "--parallel", "16", "--json", path)
+    return figures(path)
+
+
+def medians(runs):
+    """Of the figures that every run has."""
+    return {key: median([r[key] for r in runs]) for key in runs[0] if all(key in r for r in runs)}
+
+
+def compare(o, report, folder, name, model, costs, policy, kind):
+    load = (QUICK if o.quick else LOADS)[kind]
+    real, simulated, gaps = [], [], []
+    for i in range(o.runs):
+        found, worst = real_run(o, folder, model, policy, load, o.seed + i)
+        real.append(found)
+        told, told_worst = simulated_run(o, folder, costs, policy, load, o.seed + i)
+        simulated.append(told)
+        gaps.append((worst, told_worst))
+    here, there = medians(real), medians(simulated)
+    for key in here:
+        if key not in there or not here[key]:
+            raise Failed(f"{name} {policy} {kind}: the simulation has no {key}")
+        off = there[key] / here[key] - 1
+        o.all.append(abs(off))
+        report.check(f"{name} {policy:13} {key[0]}, {key[1]}: {key[2]}", f"{here[key]:.4g} +-15%", f"{there[key]:.4g}",
+                     abs(off) <= EACH)
+    for where in gaps[0][0]:
+        pairs = ", ".join(f"{a.get(where, 0):.0f}/{b.get(where, 0):.0f}" for a, b in gaps)
+        report.note(f"{name} {policy} {where[0]}, {where[1]}: worst gaps {pairs} ms (real/simulated)")
+
+
+def run_model(o, report, name, model):
+    with tempfile.TemporaryDirectory() as folder:
+        tuned = os.path.join(folder, "tuned")
+        command(o, "tune", "--model", model, "--out", tuned, "--ctx", "8192", *(["--quick"] if o.quick else []))
+        costs = os.path.join(tuned, "steps.json")
+        for policy in o.policies:
+            for kind in o.loads:
+                compare(o, report, folder, name, model, costs, policy, kind)
+    if o.all:
+        report.check(f"{name}: median of all figures", "<= 0.10", round(median(o.all), 3), median(o.all) <= ALL)
+    o.all.clear()
+
+
+def smollm(o, report):
+    run_model(o, report, "smollm", o.model)
+
+
+def hybrid(o, report):
+    with tempfile.TemporaryDirectory() as folder:
+        run_model(o, report, "hybrid", tiny(o, folder))
+
+
+def main():
+    ap = bars.arguments(__doc__, "--json")
+    ap.add_argument("--policies", default=",".join(POLICIES))
+    ap.add_argument("--loads", default=",".join(LOADS))
+    o = ap.parse_args()
+    o.port, o.policies, o.loads, o.all = None, o.policies.split(","), o.loads.split(","), []
+    unknown = [x for x in o.policies if x not in POLICIES] + [x for x in o.loads if x not in LOADS]
+    if unknown:
+        sys.exit(f"{unknown[0]}: no such policy or load")
+    if o.quick:
+        o.runs = 1
+    bars.run_all(o, {"smollm": smollm, "hybrid": hybrid}, table=True)
+
+
+if __name__ == "__main__":
+    main()
