@@ -1,0 +1,71 @@
+/* plan/known.c: measurements that ship with Headway, each with its source. `headway plan` shows them where they fit,
+ * and the ranges that it prints for other pairs are drawn so that none of these lies outside (plan/cost.h). */
+#include "plan/measured.h"
+
+/* One line of docs/results.md's format. Numbers are written as text. */
+#define RUN(kind, hw, model, type, runtime, version, prompt, output, rate, repeats, date, source, more)                \
+    "{\"format\":\"headway-run/1\",\"kind\":\"" kind "\",\"hardware\":\"" hw "\",\"model\":\"" model                   \
+    "\",\"type\":\"" type "\",\"runtime\":\"" runtime "\",\"version\":\"" version                                      \
+    "\",\"sampler\":\"greedy\",\"prompt_tokens\":" prompt ",\"output_tokens\":" output ",\"tok_s\":" rate              \
+    ",\"repeats\":" repeats ",\"date\":\"" date "\",\"source\":\"" source "\",\"throttled\":null," more "}"
+#define ALONE "\"batch\":1,\"power\":\"unknown\""
+
+/* llama.cpp's own benchmark on 2 cores of a Xeon (AVX-512, VNNI): a prompt of so many tokens, 64 tokens at a depth. */
+#define XEON(kind, type, prompt, output, rate)                                                                         \
+    RUN(kind, "xeon-2-cores", "smollm2-135m", type, "llama.cpp", "llama-cpp-python 0.3.36", prompt, output, rate, "1", \
+        "2026-11-29", "Headway, measured peers", ALONE)
+#define XEON_ALL(type, p512, p2048, p4096, d0, d4096)                                                                  \
+    XEON("prefill", type, "512", "0", p512), XEON("prefill", type, "2048", "0", p2048),                                \
+        XEON("prefill", type, "4096", "0", p4096), XEON("decode", type, "0", "64", d0),                                \
+        XEON("decode", type, "4096", "64", d4096)
+
+/* The 35B-A3B's shape with random weights on an H200. */
+#define H200(kind, type, runtime, version, prompt, rate)                                                               \
+    RUN(kind, "h200", "qwen3.6-35b-a3b", type, runtime, version, prompt, "0", rate, "1", "2026-11-29",                 \
+        "Headway, measured peers (random weights)", "\"batch\":1,\"power\":\"mains\"")
+#define H200_LLAMA(kind, prompt, rate) H200(kind, "q8_0", "llama.cpp", "llama-cpp-python 0.3.36", prompt, rate)
+#define H200_MLX(kind, prompt, rate) H200(kind, "mxfp8", "mlx-lm", "0.32.2, mlx 0.32.4 (CUDA)", prompt, rate)
+
+/* 2 cores of an AMD EPYC (Zen 4), `make bench`: medians of 3 rounds, in turn with llama.cpp. */
+#define EPYC(kind, model, type, runtime, version, prompt, output, rate)                                                \
+    RUN(kind, "epyc-zen4-2-cores", model, type, runtime, version, prompt, output, rate, "3", "2026-11-29",             \
+        "Headway, README", ALONE)
+#define OURS(kind, type, prompt, output, rate)                                                                         \
+    EPYC(kind, "smollm2-135m", type, "headway", "0.1.0", prompt, output, rate)
+#define THEIRS(kind, type, prompt, output, rate)                                                                       \
+    EPYC(kind, "smollm2-135m", type, "llama.cpp", "llama-cpp-python 0.3.36", prompt, output, rate)
+#define EPYC_BOTH(type, our_512, their_512, our_0, their_0)                                                            \
+    OURS("prefill", type, "512", "0", our_512), THEIRS("prefill", type, "512", "0", their_512),                        \
+        OURS("decode", type, "0", "64", our_0), THEIRS("decode", type, "0", "64", their_0)
+
+const char *const known_runs[] = {
+    /* The case study: 60 to 70 tok/s with nothing else running; a document of 60,000 tokens in 44 s. */
+    RUN("decode", "m4-max", "qwen3.6-35b-a3b", "mxfp8", "mlx-vlm", "", "0", "0", "65", "1", "2026-11", "the case study",
+        ALONE ",\"tok_s_low\":60,\"tok_s_high\":70"),
+    RUN("prefill", "m4-max", "qwen3.6-35b-a3b", "mxfp8", "mlx-vlm", "", "60000", "0", "1364", "1", "2026-11",
+        "the case study", ALONE),
+    /* 22 ms a token. */
+    RUN("decode", "a100-40gb", "llama-2-13b", "f16", "FasterTransformer", "", "0", "0", "45.45", "1", "2022-03",
+        "kipply, Transformer Inference Arithmetic (a GPT of 13B)", ALONE),
+
+    H200_LLAMA("decode", "0", "223"), H200_LLAMA("decode", "23000", "199"), H200_LLAMA("prefill", "512", "6074"),
+    H200_LLAMA("prefill", "2048", "9402"), H200_LLAMA("prefill", "8192", "10020"), H200_MLX("decode", "0", "47.7"),
+    H200_MLX("decode", "23000", "37.5"), H200_MLX("prefill", "2048", "340"), H200_MLX("prefill", "8192", "316"),
+
+    XEON_ALL("q4_1", "264", "219", "183", "96", "12.5"),
+    XEON("decode", "q4_1", "4096", "64", "36.9"), /* flash attention off */
+    XEON_ALL("q8_0", "433", "372", "229", "81", "10.5"),
+    XEON("decode", "q8_0", "4096", "64", "34"), /* flash attention off */
+    XEON_ALL("q4_0", "696", "439", "289", "132", "12.8"), XEON_ALL("q4_k_m", "478", "345", "248", "94", "12.8"),
+    XEON_ALL("f16", "507", "336", "239", "51", "9.6"), XEON_ALL("bf16", "406", "304", "245", "62", "10.7"),
+
+    EPYC_BOTH("q4_1", "2075", "294", "329", "124"), OURS("prefill", "q4_1", "4096", "0", "1171"),
+    THEIRS("prefill", "q4_1", "4096", "0", "209"), OURS("decode", "q4_1", "4096", "64", "130"),
+    THEIRS("decode", "q4_1", "4096", "64", "51"), EPYC_BOTH("q8_0", "2290", "734", "208", "141"),
+    EPYC_BOTH("q4_k_m", "2220", "611", "300", "135"), EPYC_BOTH("q4_0", "1871", "773", "384", "195"),
+    EPYC_BOTH("f16", "865", "626", "126", "98"),
+    RUN("decode", "epyc-zen4-2-cores", "smollm2-135m", "q4_1", "headway", "0.1.0", "0", "64", "1551", "1", "2026-11-29",
+        "Headway, docs/status.md", "\"batch\":16,\"power\":\"unknown\""),
+    RUN("decode", "epyc-zen4-2-cores", "qwen3.6-35b-a3b", "mxfp4", "headway", "0.1.0", "0", "0", "21.5", "1",
+        "2026-11-29", "Headway, docs/status.md (random weights)", ALONE),
+    NULL};

@@ -1,0 +1,27 @@
+/* plan/measured_private.h: what the files of measured.h share. */
+#ifndef HEADWAY_PLAN_MEASURED_PRIVATE_H
+#define HEADWAY_PLAN_MEASURED_PRIVATE_H
+
+#include "plan/measured.h"
+
+enum { DEPTH_LEAST = 1024 };    /* depths up to here are one */
+extern const char run_format[]; /* "headway-run/1" */
+
+/* Lower case, blanks to dashes, for a type not even that: how names of records are kept and looked up. */
+void run_name(char *out, size_t size, const char *text, bool dashes);
+
+/* Total orders: 0 means the same in every field; the same group. */
+int run_compare(const run_record *a, const run_record *b);
+int run_compare_group(const run_record *a, const run_record *b);
+static inline bool run_hindered(const run_record *r)
+{
+    return r->power == POWER_BATTERY || (r->throttle_known && r->throttled);
+}
+
+/* Tokens/s that no run can reach there, by the tables; 0: hardware or model is not in them, or caches may help. */
+double run_ceiling(const run_record *r);
+
+/* Leaves `most` records: those that go are the oldest of the groups that have the most. */
+status run_set_trim(run_set *s, uint32_t most, error *err);
+
+#endif
