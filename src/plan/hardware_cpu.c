@@ -1,5 +1,6 @@
 /* plan/hardware_cpu.c: CPUs with their DIMMs: bandwidth is channels x 8 bytes x transfers; rates are cores x operations
- * a cycle x base clock (docs/hardware.md). f16 stands for bf16; 0 where the CPU has no such instruction. */
+ * a cycle x base clock (docs/hardware.md). f16 is bf16 where there is AMX or AVX-512; 0 where the CPU has no such
+ * instruction. */
 #include "plan/hardware_rows.h"
 
 static const hardware rows[] = {
@@ -48,8 +49,8 @@ static const hardware rows[] = {
      .bandwidth_gb_s = 120,
      .tflops = {[RATE_F32] = 0.973, [RATE_F16] = 1.95, [RATE_INT8] = 3.89},
      .watts = 54,
-     .source = "Ryzen 7 8840U class as the example; bandwidth: 128 bits of LPDDR5X-7500; rates: 8 cores x 32 x 3.8 GHz",
-     .note = "the CPU's rates: its GPU is about 4 times as fast"},
+     .source = "Ryzen 7 7840HS as the example; bandwidth: 128 bits of LPDDR5X-7500; rates: 8 cores x 32 x 3.8 GHz",
+     .note = "the CPU's rates: its GPU multiplies several times as fast"},
     {.name = "ddr5-8000",
      .title = "Desktop, 2 x DDR5-8000, 16 cores with AVX-512",
      .family = "cpu",

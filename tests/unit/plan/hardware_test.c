@@ -131,10 +131,11 @@ static void check_row(const hardware *row)
     assert_int_equal(row->price_usd > 0, row->price_date != NULL);
     assert_true(!row->price_date || is_month(row->price_date));
     assert_int_equal(row->link_gb_s > 0, row->link != NULL);
-    /* Narrower numbers go no slower; INT8 is an exception since Blackwell Ultra. */
+    /* Narrower numbers go no slower. */
     const double *t = row->tflops;
     assert_true(t[RATE_F16] == 0 || t[RATE_F16] >= t[RATE_F32]);
     assert_true(t[RATE_FP8] == 0 || t[RATE_FP8] >= t[RATE_F16]);
+    assert_true(t[RATE_INT8] == 0 || t[RATE_INT8] >= t[RATE_F16]);
     assert_true(t[RATE_FP4] == 0 || t[RATE_FP4] >= t[RATE_FP8]);
     bool computes = row->kind != HW_SSD;
     assert_int_equal(computes, t[RATE_F32] > 0 || t[RATE_F16] > 0);
@@ -235,10 +236,15 @@ static void offers_the_nearest_names(void **state)
     static const struct {
         const char *name, *first;
     } typos[] = {
-        {"m4-mxa", "nearest: m4-max"},       {"rtx-5009", "nearest: rtx-5090"},
-        {"4090", "nearest: rtx-4090"},       {"h1000", "nearest: h100"},
-        {"m3-ulta", "nearest: m3-ultra"},    {"strixhalo2", "nearest: strix-halo"},
-        {"rasberry-pi-5", "raspberry-pi-5"}, {"m4-mаx", "m4-max"}, /* an a of another alphabet */
+        {"m4-mxa", "nearest: m4-max"},
+        {"h010", "nearest: h100"}, /* two letters swapped are one step */
+        {"rtx-5009", "nearest: rtx-5090"},
+        {"4090", "nearest: rtx-4090"},
+        {"h1000", "nearest: h100"},
+        {"m3-ulta", "nearest: m3-ultra"},
+        {"strixhalo2", "nearest: strix-halo"},
+        {"rasberry-pi-5", "raspberry-pi-5"},
+        {"m4-mаx", "m4-max"}, /* an a of another alphabet */
     };
     for (size_t i = 0; i < sizeof typos / sizeof *typos; i++) {
         const char *text = refusal(typos[i].name);
@@ -343,6 +349,8 @@ static void refuses_numbers_that_cannot_be(void **state)
     for (size_t number = 0; number < sizeof numbers / sizeof *numbers; number++)
         for (size_t i = 0; i < sizeof never / sizeof *never; i++)
             refuses(with(good, number, never[i]), numbers[number].what);
+    refuses(with(good, 0, NAN), "finite");
+    refuses(with(good, 1, -INFINITY), "finite");
     refuses(with(good, 0, 0), "memory");
     refuses(with(good, 1, 0), "bandwidth");
     hardware row = good;
