@@ -21,7 +21,8 @@ static bool same_type(const run_record *run, const plan_request *q)
 static status take_pair(plan_work *w, error *err)
 {
     const plan_request *q = w->q;
-    if (!q->runs || !q->model || q->hardware_changed || q->box.devices != 1 || q->box.step_bytes_fixed > 0)
+    if (!q->runs || !q->model || q->hardware_changed || q->kv_changed || q->box.devices != 1 ||
+        q->box.step_bytes_fixed > 0)
         return OK;
     w->pair.items = calloc(q->runs->count ? q->runs->count : 1, sizeof *w->pair.items);
     if (!w->pair.items)
@@ -142,6 +143,7 @@ static void fill_memory(plan_work *w)
     const plan_request *q = w->q;
     const cost_box *b = &w->r->box;
     plan_memory *m = &w->r->memory;
+    m->known = b->hw.memory_gb > 0 && q->model;
     m->usable = hardware_usable_bytes(&b->hw) * b->devices;
     if (!q->model)
         return;

@@ -14,12 +14,13 @@ typedef struct {
     double model_total; /* parameters with towers and draft layers; 0: those of the text model */
     const char *model_from, *hardware_from; /* "the catalogue", "a file"; for the text */
     bool hardware_changed;                  /* by flags: what was measured on the row says nothing of it */
+    bool type_assumed;                      /* nothing says how the weights are stored: 16 bits */
     bool kv_changed;                        /* another type than 16 bits */
     uint32_t batch;                         /* streams at once, >= 1 */
     double context, depth;                  /* tokens that a stream may hold; at which decode is said */
     double prompt, cached;                  /* tokens of a prompt, and of them in the cache; negative: not given */
     double chunk, document;                 /* tokens */
-    double gap_s, chat_share;               /* cadence's bound and share */
+    double gap_s, chat_share;               /* cadence's bound (0: as serve chooses it) and share */
     double ssd_gb_s;                        /* the disk tier reads */
     double sessions, session_tokens;        /* kept warm; tokens 0: not given */
     double overhead_s;                      /* of a request; negative: the shares' */
@@ -34,7 +35,7 @@ typedef struct { /* bytes */
     double weights, kv_token, kv, state, cache, runtime, needed, usable, left;
     double session;       /* one that is kept warm: its KV and a state */
     double sessions_warm; /* that the memory holds beside the rest, those asked for included */
-    bool fits;
+    bool fits, known;     /* the size of the memory is */
 } plan_memory;
 
 typedef struct { /* tokens/s of all streams together */
@@ -90,6 +91,7 @@ typedef struct {
     plan_gap gaps[PLAN_GAPS];
     plan_speculation speculation;
     plan_upgrades upgrades;
+    double gap_s;                         /* the bound that cadence was asked for */
     double prefill_time_share;            /* of the device time, at reads_per_token */
     double joules_decode, joules_prefill; /* of 1,000 tokens; 0: watts are not known */
     char notes[PLAN_NOTES][240];

@@ -22,7 +22,7 @@ static const char *prefill_limit(const plan_result *r)
 
 static const char *memory_limit(const plan_result *r)
 {
-    return r->memory.fits ? "fits" : "does not fit";
+    return !r->memory.known ? "-" : r->memory.fits ? "fits" : "does not fit";
 }
 
 /* ---- rows ---- */

@@ -174,11 +174,11 @@ static void explain_gaps(const plan_request *q, const plan_result *r, buf *out)
          "the "
          "bound %s; decode-first: a step",
          W(plan_seconds(r->gaps[0].gap_s - r->decode.step_s)), W(plan_seconds(r->decode.step_s)),
-         W(plan_seconds(q->gap_s)));
+         W(plan_seconds(r->gap_s)));
     line(out, "gaps[].document_s",
          "%s tokens alone, and a step (prefill-first), rows (chunked) or 250 ms (gate) between two chunks; cadence: "
          "alone / (1 - the larger of %s / %s and %.3g)",
-         W(plan_count(q->document)), W(plan_seconds(r->decode.step_s)), W(plan_seconds(q->gap_s)), q->chat_share);
+         W(plan_count(q->document)), W(plan_seconds(r->decode.step_s)), W(plan_seconds(r->gap_s)), q->chat_share);
 }
 
 static void explain_energy(const plan_result *r, buf *out)

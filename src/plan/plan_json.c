@@ -123,7 +123,7 @@ static void put_memory(const plan_result *r, buf *out)
 {
     const plan_memory *m = &r->memory;
     buf_text(out, ",\n \"memory\": {");
-    put_bool(out, "fits", m->fits);
+    buf_printf(out, "\"fits\": %s", !m->known ? "null" : m->fits ? "true" : "false");
     buf_text(out, ", ");
     PUT_NUMBERS(out, {"weights_bytes", m->weights}, {"kv_bytes_per_token", m->kv_token}, {"kv_bytes", m->kv},
                 {"state_bytes", m->state}, {"cache_bytes", m->cache}, {"runtime_bytes", m->runtime},
@@ -260,7 +260,7 @@ void plan_json_fields(const plan_request *q, const plan_result *r, buf *out)
     buf_text(out, ",\n \"load\": {");
     PUT_NUMBERS(out, {"devices", b->devices}, {"link_gb_s", known(b->link_gb_s)}, {"streams", q->batch},
                 {"context", q->context}, {"depth", q->depth}, {"prompt_tokens", q->prompt}, {"chunk_tokens", q->chunk},
-                {"document_tokens", q->document}, {"gap_s", q->gap_s}, {"chat_share", q->chat_share},
+                {"document_tokens", q->document}, {"gap_s", known(r->gap_s)}, {"chat_share", q->chat_share},
                 {"kv_bits", b->kv_bits}, {"sessions", q->sessions}, {"session_tokens", q->session_tokens},
                 {"ssd_gb_s", known(q->ssd_gb_s)}, {"read_per_written", q->reads_per_token});
     buf_byte(out, '}');

@@ -138,12 +138,14 @@ static void note_fit(plan_work *w)
     const model_shape *shape = &r->box.shape;
     if (!w->q->model)
         return;
-    if (!r->memory.fits && r->memory.usable > 0) {
+    if (r->memory.known && !r->memory.fits && r->memory.usable > 0) {
         const weight_type *t = type_that_fits(r);
         note(r, "Does not fit; the rates are what its bandwidth would give.%s%s%s",
              t && t->bits < r->box.type.bits ? " With weights in " : "", t && t->bits < r->box.type.bits ? t->name : "",
              t && t->bits < r->box.type.bits ? " it would." : "");
     }
+    if (w->q->type_assumed)
+        note(r, "Nothing says how its weights are stored: f16 is assumed; --model NAME:TYPE says it.");
     if (shape->context && w->q->context > shape->context)
         note(r, "--ctx %s is more than the %s tokens that the model was made for.", plan_count(w->q->context).text,
              plan_count(shape->context).text);

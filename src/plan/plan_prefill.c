@@ -4,7 +4,8 @@
 #include "plan/plan_private.h"
 
 enum { COPIES = 2 /* a page put in place is read and written */ };
-static const double window_s = 0.25; /* of policy gate, between two chunks */
+static const double window_s = 0.25;    /* of policy gate, between two chunks */
+static const double gap_least_s = 0.05; /* serve's own bound is this, or 4 steps */
 
 bool plan_prefill_known(const plan_request *q, const cost_box *b)
 {
@@ -67,7 +68,7 @@ static void fill_chunk(const plan_work *w, plan_prefill *p)
     double tokens = fmin(q->chunk, p->prompt), rate = cost_matmul_rate(b) * b->shares.matmul;
     p->chunk_bytes = q->model ? cost_step_weight_bytes(b, tokens) : 0;
     p->chunk_experts = cost_experts_touched(&b->shape, tokens);
-    p->chunk_read_s = p->chunk_bytes / (cost_bandwidth(b) * b->shares.read);
+    p->chunk_read_s = p->chunk_bytes > 0 ? p->chunk_bytes / (cost_bandwidth(b) * b->shares.read) : 0;
     p->chunk_compute_s = rate > 0 && q->model ? cost_prefill_flops(b, 0, tokens) / rate : 0;
     p->rate_flops = cost_matmul_rate(b);
     p->flops = q->model ? cost_prefill_flops(b, 0, p->prompt) : 0;
@@ -88,7 +89,7 @@ void plan_prefill_fill(plan_work *w)
     p->warm_new = q->cached > 0 ? q->prompt - q->cached : fmax(1, fmin(512, floor(q->prompt / 8)));
     double warm = q->prompt - p->warm_new;
     p->restore_bytes = q->model ? cost_kv_bytes(b, warm) + b->sums.state_bytes : 0;
-    p->restore_s = COPIES * p->restore_bytes / (cost_bandwidth(b) * b->shares.read);
+    p->restore_s = q->model ? COPIES * p->restore_bytes / (cost_bandwidth(b) * b->shares.read) : 0;
     p->restore_ssd_s = q->ssd_gb_s > 0 ? p->restore_bytes / (q->ssd_gb_s * 1e9) : 0;
     if (!plan_prefill_known(q, b))
         return;
@@ -110,11 +111,11 @@ typedef struct {
     double overhead_s;
 } beside;
 
-static plan_gap cadence_gap(const plan_request *q, const beside *d)
+static plan_gap cadence_gap(const plan_request *q, double bound_s, const beside *d)
 {
-    plan_gap g = {.policy = "cadence", .gap_s = q->gap_s, .why = "the bound"};
-    double part = fmax(d->step_s / q->gap_s, q->chat_share);
-    if (d->step_s >= q->gap_s) {
+    plan_gap g = {.policy = "cadence", .gap_s = bound_s, .why = "the bound"};
+    double part = fmax(d->step_s / bound_s, q->chat_share);
+    if (d->step_s >= bound_s) {
         g.gap_s = d->step_s;
         g.why = "a step is longer than the bound: it cannot be kept";
         part = 0.99;
@@ -130,11 +131,13 @@ void plan_gaps_fill(plan_work *w)
     plan_result *r = w->r;
     if (!plan_prefill_known(q, &r->box) || r->decode.estimate <= 0)
         return;
+    r->gap_s = q->gap_s > 0 ? q->gap_s : fmax(gap_least_s, 4 * r->decode.step_s);
     double chunk = fmin(q->chunk, q->document), last = q->document - chunk;
     beside d = {.step_s = r->decode.step_s, .overhead_s = r->prefill.overhead_s};
     d.alone_s = plan_prefill_s(q, &r->box, 0, q->document);
     d.chunks = ceil(q->document / chunk);
     d.longest_s = plan_chunk_s(q, &r->box, last, chunk);
+    /* what a row reads besides the weights that the chunk reads anyway */
     d.row_s = (r->decode.kv_bytes + r->decode.state_bytes) / (cost_bandwidth(&r->box) * r->decode.share);
     double first_s = d.alone_s + d.chunks * d.step_s, fused_s = d.alone_s + d.chunks * d.row_s;
     double windows_s = d.alone_s + (d.chunks - 1) * fmax(window_s, d.step_s);
@@ -146,7 +149,7 @@ void plan_gaps_fill(plan_work *w)
                       d.chunks / fused_s};
     *g++ = (plan_gap){"gate", "a chunk; a window of 250 ms after each", d.longest_s + d.step_s,
                       windows_s + d.overhead_s, window_tokens / windows_s};
-    *g++ = cadence_gap(q, &d);
+    *g++ = cadence_gap(q, r->gap_s, &d);
     *g++ = (plan_gap){"decode-first", "a step; documents wait for as long as streams go on", d.step_s, INFINITY,
                       1 / d.step_s};
     r->gap_count = (uint32_t)(g - r->gaps);

@@ -66,6 +66,10 @@ static void put_head(const plan_request *q, const plan_result *r, buf *out)
     } else if (b->step_bytes_fixed > 0) {
         buf_printf(out, "model       none: %s of weights a step, as given\n", W(plan_bytes(b->step_bytes_fixed)));
     }
+    if (b->hw.bandwidth_gb_s <= 0) {
+        buf_free(&line);
+        return;
+    }
     buf_clear(&line);
     if (b->devices > 1)
         buf_printf(&line, "%u x ", b->devices);
@@ -97,7 +101,10 @@ static void put_memory(const plan_request *q, const plan_result *r, buf *out)
     const plan_memory *m = &r->memory;
     if (!q->model)
         return;
-    if (m->usable <= 0)
+    if (!m->known)
+        buf_printf(out, "\nmemory      %s are needed; what there is was not said (--memory GB)\n",
+                   W(plan_bytes(m->needed)));
+    else if (m->usable <= 0)
         buf_printf(out, "\nmemory      does not fit: %s, and no model lies here alone\n", W(plan_bytes(m->needed)));
     else if (m->fits)
         buf_printf(out, "\nmemory      fits: %s of the %s that a model may take, %s left\n", W(plan_bytes(m->needed)),
