@@ -34,11 +34,19 @@ double sim_costs_decode_us(const sim_costs *c, double rows, double kv_tokens);
 double sim_costs_prefill_us(const sim_costs *c, double position, double count);
 double sim_costs_fused_us(const sim_costs *c, double rows, double kv_tokens, double position, double count);
 
+/* Into how many units a chunk of so many tokens falls, >= 1; what weights a step with so many rows reads. */
+uint64_t sim_costs_chunk_units(const sim_costs *c, double count);
+double sim_costs_weight_bytes(const sim_costs *c, double rows);
+
 void sim_costs_from_box(sim_costs *out, const cost_box *box);
 /* tune's steps.json: `name` for messages. ERR_INVALID names the missing part. */
 status sim_costs_from_steps(sim_costs *out, span text, const char *name, error *err);
-/* The case study's box by three of its figures: decode tokens/s, seconds of a document of `document` tokens, seconds of
- * a chunk of `chunk` tokens; what reads of weights in order reach comes from `box`. */
+/* The case study's box by three of its figures; what reads of weights in order reach comes from `box`.
+ *   decode    so many tokens/s, of one stream at the depth of its chats: sets the share of the bandwidth
+ *   document  its floor, which no chunk size takes it below: its compute alone, so it sets the matmul rate; each chunk
+ *             reads the weights that it touches besides
+ *   chunk     the first over the second (44 s x 2,048 / 60,000 = 1.5 s): checks it only, unless it is more than compute
+ *             and weights explain; then what is over is a cost of each chunk */
 void sim_costs_fit(sim_costs *out, const cost_box *box, double decode_tok_s, double document_s, double document,
                    double chunk_s, double chunk);
 
