@@ -30,6 +30,8 @@ static double line_at(const cost_point *points, uint32_t count, double x)
     while (above + 1 < count && points[above].x < x)
         above++;
     const cost_point *a = &points[above - 1], *b = &points[above];
+    if (x > b->x && b->us < a->us) /* measured ones may fall; no step takes less than nothing */
+        return b->us;
     return a->us + (b->us - a->us) * (x - a->x) / (b->x - a->x);
 }
 
@@ -99,8 +101,7 @@ static const double decode_depth = 23000;
 
 static double weights_s(const cost_box *box, double rows) /* read in order */
 {
-    double bandwidth = box->hw.bandwidth_gb_s * 1e9 * box->devices;
-    return cost_step_weight_bytes(box, rows) / (bandwidth * box->shares.read);
+    return cost_step_weight_bytes(box, rows) / (cost_bandwidth(box) * box->shares.read);
 }
 
 void sim_costs_fit(sim_costs *out, const cost_box *box, double decode_tok_s, double document_s, double document,
@@ -108,7 +109,7 @@ void sim_costs_fit(sim_costs *out, const cost_box *box, double decode_tok_s, dou
 {
     cost_box fitted = *box;
     fitted.shares.decode = fitted.shares.matmul = 1; /* what the makers say */
-    double compute_s = cost_chunk_s(&fitted, 0, document) - weights_s(box, document);
+    double compute_s = cost_chunk_s(&fitted, 0, document) - weights_s(box, document) - cost_link_s(box, document);
     fitted.shares.decode = cost_decode_s(&fitted, 1, decode_depth) * decode_tok_s;
     fitted.shares.matmul = compute_s / document_s;
     sim_costs_from_box(out, &fitted);

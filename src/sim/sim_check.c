@@ -6,7 +6,8 @@ static status check_span(const sim_runner *s, const uint32_t *pages, uint32_t fi
     if ((uint64_t)first + count > s->config.context_length)
         return error_set(err, ERR_INVALID, "plan: positions %u to %u, the context is %u", first, first + count,
                          s->config.context_length);
-    for (uint32_t i = 0; i <= (first + count - 1) / s->config.page_tokens; i++)
+    uint32_t last = (first + count - 1) / s->config.page_tokens;
+    for (uint32_t i = s->config.light ? last : 0; i <= last; i++)
         if (pages[i] >= s->config.page_count)
             return error_set(err, ERR_INVALID, "plan: page %u of %u", pages[i], s->config.page_count);
     return OK;
@@ -29,7 +30,7 @@ static status check_row(const sim_runner *s, const decode_row *row, error *err)
 uint64_t sim_captures_hash(const sim_runner *s, const prefill_chunk *chunk)
 {
     uint64_t hash = chunk->capture_count;
-    for (uint32_t i = 0; i < chunk->capture_count; i++) {
+    for (uint32_t i = 0; i < chunk->capture_count && !s->config.light; i++) {
         hash = sim_mix(hash, chunk->captures[i].position);
         for (uint32_t k = 0; k < s->pages.state_pages; k++)
             hash = sim_mix(hash, chunk->captures[i].pages[k]);
@@ -94,20 +95,19 @@ static status check_captures(const sim_runner *s, const prefill_chunk *chunk, er
                              c->position, after, chunk->token_count, chunk->position);
         after = c->position;
         for (uint32_t k = 0; k < s->pages.state_pages; k++)
-            if (c->pages[k] >= s->config.page_count || holds_page(chunk, s->config.page_tokens, c->pages[k]) ||
-                captured_before(s, chunk, i, k))
+            if (c->pages[k] >= s->config.page_count ||
+                (!s->config.light &&
+                 (holds_page(chunk, s->config.page_tokens, c->pages[k]) || captured_before(s, chunk, i, k))))
                 return error_set(err, ERR_INVALID, "plan: capture at %u into page %u, which is in use or none",
                                  c->position, c->pages[k]);
     }
     return OK;
 }
 
-static const sim_sequence *slot_user(const sim_runner *s, uint32_t chunk_slot)
+static bool slot_taken(const sim_runner *s, uint32_t chunk_slot)
 {
-    for (uint32_t i = 0; i < s->config.max_sequences; i++)
-        if (s->sequences[i].open && s->sequences[i].chunk_open && s->sequences[i].chunk.chunk_slot == chunk_slot)
-            return &s->sequences[i];
-    return NULL;
+    const sim_sequence *user = &s->sequences[s->slot_users[chunk_slot]];
+    return user->open && user->chunk_open && user->chunk.chunk_slot == chunk_slot;
 }
 
 static status check_chunk(const sim_runner *s, const step_plan *plan, error *err)
@@ -128,7 +128,7 @@ static status check_chunk(const sim_runner *s, const step_plan *plan, error *err
         (!sequence->start.measuring && (uint64_t)chunk->position + chunk->token_count > end))
         return error_set(err, ERR_INVALID, "plan: chunk of %u tokens at %u, sequence %u has %u to read",
                          chunk->token_count, chunk->position, chunk->seq, (uint32_t)end);
-    if (chunk->chunk_slot >= SIM_OPEN_CHUNKS || (plan->kind == STEP_PREFILL && slot_user(s, chunk->chunk_slot)))
+    if (chunk->chunk_slot >= SIM_OPEN_CHUNKS || (plan->kind == STEP_PREFILL && slot_taken(s, chunk->chunk_slot)))
         return error_set(err, ERR_INVALID, "plan: chunk slot %u is taken or none", chunk->chunk_slot);
     status st = check_position(s, chunk, err);
     if (!st)

@@ -60,8 +60,11 @@ status sim_pages_open(sim_pages *p, const sim_config *config, error *err)
     if (p->state_pages < least)
         return error_set(err, ERR_INVALID, "sim runner: a state needs %u pages of %u tokens", least, p->page_tokens);
     p->mover.fingerprint = fingerprint(config, p);
-    p->memory = calloc((size_t)config->page_count * page_words, sizeof *p->memory);
-    if (!p->memory)
+    if (config->light)
+        p->positions = calloc(config->page_count, sizeof *p->positions);
+    else
+        p->memory = calloc((size_t)config->page_count * page_words, sizeof *p->memory);
+    if (!p->memory && !p->positions)
         return error_set(err, ERR_MEMORY, "sim runner: no memory for %u pages of %u tokens", config->page_count,
                          config->page_tokens);
     return OK;
@@ -70,7 +73,9 @@ status sim_pages_open(sim_pages *p, const sim_config *config, error *err)
 void sim_pages_close(sim_pages *p)
 {
     free(p->memory);
+    free(p->positions);
     p->memory = NULL;
+    p->positions = NULL;
 }
 
 /* ---- KV ---- */
@@ -139,6 +144,10 @@ static uint32_t stored_words(const sim_pages *p)
 
 void sim_state_store(sim_pages *p, const sim_state *s, const page_id *pages)
 {
+    if (!p->memory) {
+        p->positions[pages[0]] = s->position;
+        return;
+    }
     uint64_t mark = mark_of(s);
     for (uint32_t i = 0; i < stored_words(p); i++)
         *state_word(p, pages, i) = stored_word(s, mark, i);
@@ -146,6 +155,10 @@ void sim_state_store(sim_pages *p, const sim_state *s, const page_id *pages)
 
 uint64_t sim_state_fetch(const sim_pages *p, sim_state *s, const page_id *pages)
 {
+    if (!p->memory) {
+        s->position = p->positions[pages[0]];
+        return 0;
+    }
     uint64_t fault = 0;
     s->position = (uint32_t)*state_word(p, pages, 0);
     for (uint32_t i = 0; i < SIM_WORD; i++)

@@ -11,7 +11,8 @@
 typedef struct {
     page_mover mover; /* first */
     uint32_t page_tokens, page_count, state_pages;
-    uint64_t *memory; /* (page_count, parts, page_tokens) */
+    uint64_t *memory;    /* (page_count, parts, page_tokens); NULL in the light runner */
+    uint32_t *positions; /* (page_count), in the light runner: of the state that begins in that page */
 } sim_pages;
 
 typedef struct { /* of one sequence, after `position` tokens */
@@ -21,7 +22,8 @@ typedef struct { /* of one sequence, after `position` tokens */
 
 uint64_t sim_mix(uint64_t a, uint64_t b);
 
-/* Takes pages, tokens and parts of a config without zeros; state_pages 0: as many as a state needs. */
+/* Takes pages, tokens and parts of a config without zeros; state_pages 0: as many as a state needs. Without memory
+ * nothing may be read or written but states, of which only the position is kept. */
 status sim_pages_open(sim_pages *p, const sim_config *config, error *err);
 void sim_pages_close(sim_pages *p);
 

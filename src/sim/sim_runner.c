@@ -4,6 +4,7 @@
 #include "sim/byte_vocab.h"
 #include "sim/sim_sequence.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static void look_at_borders(const sim_runner *s, sim_sequence *sequence, const u
 static uint64_t said_before(const sim_runner *s, sim_sequence *sequence, const uint32_t *pages, uint32_t kv_count)
 {
     uint32_t letter = (kv_count - sequence->start.prompt_count) % SIM_WORD;
+    if (s->config.light)
+        return sim_mix(kv_count - sequence->start.prompt_count - letter, 0);
     if (letter == 0)
         look_at_borders(s, sequence, pages, kv_count);
     uint64_t hash = sim_kv_read(&s->pages, pages, kv_count - letter - 1);
@@ -107,18 +110,17 @@ static void decode(sim_runner *s, const step_plan *plan, step_result *result)
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const decode_row *row = &plan->rows[i];
         sim_sequence *sequence = &s->sequences[row->seq];
-        write_token(s, row->pages, row->position, row->token);
-        sim_state_advance(&sequence->state, row->token);
+        if (s->config.light) {
+            sequence->state.position++;
+        } else {
+            write_token(s, row->pages, row->position, row->token);
+            sim_state_advance(&sequence->state, row->token);
+        }
         sequence->begun = true;
         sequence->kv_count++;
         sample(s, row->seq, row->pages, row->position + 1, &result->tokens[result->token_count++]);
         result->kv_bytes += (row->position + 1) * s->config.kv_token_bytes + 2 * s->config.state_bytes;
     }
-}
-
-static uint64_t prefill_us(const sim_runner *s, double token_count)
-{
-    return (uint64_t)(token_count * 1e6 / s->config.prefill_tokens_per_s);
 }
 
 /* Tokens before the chunk that this sequence did not compute: is each of them what it should be, in this part? */
@@ -140,30 +142,54 @@ static void state_token(sim_runner *s, sim_sequence *sequence, uint32_t index)
             sim_state_store(&s->pages, &sequence->state, chunk->captures[i].pages);
 }
 
-/* The next `count` units of the chunk, all in one part. */
-static void run_units(sim_runner *s, sim_sequence *sequence, uint32_t count)
+/* Nothing but where the state is, and the captures on the way. */
+static void pass_lightly(sim_runner *s, sim_sequence *sequence, uint32_t first, uint32_t count)
+{
+    const prefill_chunk *chunk = &sequence->chunk;
+    uint32_t from = chunk->position + first, to = from + count;
+    for (uint32_t i = 0; i < chunk->capture_count; i++)
+        if (chunk->captures[i].position > from && chunk->captures[i].position <= to)
+            sim_state_store(&s->pages, &(sim_state){.position = chunk->captures[i].position}, chunk->captures[i].pages);
+    sequence->state.position = to;
+}
+
+/* The next `count` tokens of the chunk, all in one part. */
+static void run_tokens(sim_runner *s, sim_sequence *sequence, uint32_t count)
 {
     const prefill_chunk *chunk = &sequence->chunk;
     uint32_t part = sequence->by_part ? (uint32_t)(sequence->chunk_done / chunk->token_count) : 0;
     uint32_t first = (uint32_t)(sequence->chunk_done % chunk->token_count);
+    bool last_part = !sequence->by_part || part + 1 == s->config.parts;
+    sequence->chunk_done += count;
+    if (s->config.light) {
+        if (last_part)
+            pass_lightly(s, sequence, first, count);
+        return;
+    }
     look_at_restored(s, sequence, sequence->by_part ? part + 1 : s->config.parts);
     for (uint32_t i = first; i < first + count; i++) {
         if (sequence->by_part)
             sim_kv_write(&s->pages, chunk->pages, chunk->position + i, part, chunk->tokens[i]);
         else
             write_token(s, chunk->pages, chunk->position + i, chunk->tokens[i]);
-        if (!sequence->by_part || part + 1 == s->config.parts)
+        if (last_part)
             state_token(s, sequence, i);
     }
-    sequence->chunk_done += count;
 }
 
-static void begin_chunk(const sim_runner *s, sim_sequence *sequence, const prefill_chunk *chunk, bool steady)
+static uint64_t tokens_of_chunk(const sim_runner *s, const sim_sequence *sequence) /* times the parts, `by_part` */
 {
-    sequence->chunk_done = 0;
+    return (uint64_t)sequence->chunk.token_count * (sequence->by_part ? s->config.parts : 1);
+}
+
+static void begin_chunk(sim_runner *s, sim_sequence *sequence, const prefill_chunk *chunk, bool steady)
+{
+    sequence->chunk_done = sequence->units_done = 0;
     sequence->by_part = chunk->parts_ready && !steady;
     sequence->captures_hash = sim_captures_hash(s, chunk);
     sequence->chunk_open = sequence->begun = true;
+    if (!steady)
+        s->slot_users[chunk->chunk_slot] = chunk->seq;
     if (chunk->position == 0) {
         sequence->parts_looked = s->config.parts;
         sequence->state = (sim_state){0};
@@ -175,13 +201,20 @@ static uint32_t parts_ready(const sim_runner *s, const prefill_chunk *chunk)
     return chunk->parts_ready ? atomic_load_explicit(chunk->parts_ready, memory_order_acquire) : s->config.parts;
 }
 
+/* ---- chunks by a rate ---- */
+
+static uint64_t prefill_us(const sim_runner *s, double token_count)
+{
+    return (uint64_t)(token_count * 1e6 / s->config.prefill_tokens_per_s);
+}
+
 /* One block at least, then on to the end, the deadline, a yield or a part that has not come. */
-static void run_chunk(sim_runner *s, sim_sequence *sequence, const step_plan *plan, step_result *result,
-                      hw_clock *clock)
+static void run_blocks(sim_runner *s, sim_sequence *sequence, const step_plan *plan, step_result *result,
+                       hw_clock *clock)
 {
     const prefill_chunk *chunk = &sequence->chunk;
     uint32_t per_token = sequence->by_part ? s->config.parts : 1;
-    uint64_t due_us = clock->now_us(clock), all = (uint64_t)chunk->token_count * per_token;
+    uint64_t due_us = clock->now_us(clock), all = tokens_of_chunk(s, sequence);
     while (sequence->chunk_done < all) {
         uint64_t done = sequence->chunk_done;
         if (sequence->by_part && done / chunk->token_count >= parts_ready(s, chunk)) {
@@ -189,7 +222,7 @@ static void run_chunk(sim_runner *s, sim_sequence *sequence, const step_plan *pl
             return;
         }
         uint32_t left = (uint32_t)(chunk->token_count - done % chunk->token_count);
-        run_units(s, sequence, left < s->config.block_tokens ? left : s->config.block_tokens);
+        run_tokens(s, sequence, left < s->config.block_tokens ? left : s->config.block_tokens);
         due_us += prefill_us(s, (double)sequence->chunk_done / per_token) - prefill_us(s, (double)done / per_token);
         uint64_t now_us = clock->now_us(clock);
         if (due_us > now_us)
@@ -198,6 +231,117 @@ static void run_chunk(sim_runner *s, sim_sequence *sequence, const step_plan *pl
         if (!steady && (atomic_load(&s->yield) || (plan->deadline_us && due_us >= plan->deadline_us)))
             return;
     }
+}
+
+/* ---- chunks by costs ---- */
+
+static void spend(sim_runner *s, double us, hw_clock *clock)
+{
+    s->carry_us += us;
+    uint64_t whole_us = (uint64_t)s->carry_us;
+    s->carry_us -= (double)whole_us;
+    if (whole_us > 0)
+        clock->sleep_us(clock, whole_us);
+}
+
+/* The tokens that belong to the chunk's units so far. */
+static void catch_up(sim_runner *s, sim_sequence *sequence, uint64_t all_units)
+{
+    uint64_t due = tokens_of_chunk(s, sequence) * sequence->units_done / all_units;
+    uint32_t count = sequence->chunk.token_count;
+    while (sequence->chunk_done < due) {
+        uint64_t left = count - sequence->chunk_done % count, more = due - sequence->chunk_done;
+        run_tokens(s, sequence, (uint32_t)(left < more ? left : more));
+    }
+}
+
+typedef struct {                           /* of one run over units of a chunk */
+    uint64_t from, all, start_us, stop_us; /* first unit, units of the chunk; stop_us 0: no time to stop at */
+    double unit_us, owed_us;               /* what steps before left over */
+} paid_run;
+
+static paid_run begin_run(const sim_runner *s, const sim_sequence *sequence, uint64_t deadline_us, uint64_t now_us)
+{
+    const prefill_chunk *c = &sequence->chunk;
+    paid_run run = {.from = sequence->units_done,
+                    .all = sim_costs_chunk_units(&s->costs, c->token_count),
+                    .start_us = now_us,
+                    .stop_us = deadline_us,
+                    .owed_us = s->carry_us};
+    run.unit_us = sim_costs_prefill_us(&s->costs, c->position, c->token_count) / (double)run.all;
+    if (s->interrupt_us > now_us && (!run.stop_us || s->interrupt_us < run.stop_us))
+        run.stop_us = s->interrupt_us;
+    return run;
+}
+
+/* The first unit at whose end it is time to stop: one at least is done. */
+static uint64_t stop_unit(const paid_run *run)
+{
+    if (!run->stop_us || run->unit_us <= 0)
+        return run->all;
+    double left_us = run->stop_us > run->start_us ? (double)(run->stop_us - run->start_us) - run->owed_us : 0;
+    double units = ceil(left_us / run->unit_us);
+    return run->from + (units < 1 ? 1 : units < (double)run->all ? (uint64_t)units : run->all);
+}
+
+static void run_units(sim_runner *s, sim_sequence *sequence, const step_plan *plan, step_result *result,
+                      hw_clock *clock)
+{
+    const prefill_chunk *chunk = &sequence->chunk;
+    paid_run run = begin_run(s, sequence, plan->deadline_us, clock->now_us(clock));
+    bool real = clock == clock_real(); /* others may yield meanwhile */
+    while (sequence->units_done < run.all) {
+        uint64_t ready = sequence->by_part ? run.all * parts_ready(s, chunk) / s->config.parts : run.all;
+        if (sequence->units_done >= ready) {
+            result->stalled = true;
+            return;
+        }
+        uint64_t stop = real ? sequence->units_done + 1 : stop_unit(&run);
+        sequence->units_done = stop < ready ? stop : ready;
+        double us = run.owed_us + run.unit_us * (double)(sequence->units_done - run.from);
+        uint64_t due_us = run.start_us + (uint64_t)us, now_us = clock->now_us(clock);
+        s->carry_us = us - floor(us);
+        catch_up(s, sequence, run.all);
+        if (due_us > now_us)
+            clock->sleep_us(clock, due_us - now_us);
+        if (atomic_load(&s->yield) || (run.stop_us && due_us >= run.stop_us))
+            return;
+    }
+}
+
+/* ---- a chunk ---- */
+
+static double part_done(const sim_runner *s, const sim_sequence *sequence)
+{
+    if (s->config.costs)
+        return (double)sequence->units_done / (double)sim_costs_chunk_units(&s->costs, sequence->chunk.token_count);
+    return (double)sequence->chunk_done / (double)tokens_of_chunk(s, sequence);
+}
+
+static void run_chunk(sim_runner *s, sim_sequence *sequence, const step_plan *plan, step_result *result,
+                      hw_clock *clock)
+{
+    if (!s->config.costs) {
+        run_blocks(s, sequence, plan, result, clock);
+    } else if (plan->kind == STEP_PREFILL) {
+        run_units(s, sequence, plan, result, clock);
+    } else { /* paid with the rows */
+        sequence->units_done = sim_costs_chunk_units(&s->costs, sequence->chunk.token_count);
+        catch_up(s, sequence, sequence->units_done);
+    }
+}
+
+/* Bytes of the part [from, to) of a chunk; parts add up to the whole. */
+static void count_chunk(const sim_runner *s, const sim_sequence *sequence, double from, double to, step_result *result)
+{
+    const prefill_chunk *c = &sequence->chunk;
+    double kv = (double)c->token_count * (double)s->config.kv_token_bytes, weights = 0;
+    if (s->config.costs) { /* what stands before the chunk is read, states are read and written */
+        kv += (double)c->position * (double)s->config.kv_token_bytes + 2 * (double)s->config.state_bytes;
+        weights = sim_costs_weight_bytes(&s->costs, c->token_count);
+    }
+    result->kv_bytes += (uint64_t)(to * kv) - (uint64_t)(from * kv);
+    result->weight_bytes += (uint64_t)(to * weights) - (uint64_t)(from * weights);
 }
 
 /* A fused step does not stop: a chunk whose KV has not come is left out of it. */
@@ -213,19 +357,33 @@ static void prefill(sim_runner *s, const step_plan *plan, step_result *result, h
     sequence->chunk = *chunk;
     if (!sequence->chunk_open)
         begin_chunk(s, sequence, chunk, steady);
-    uint64_t run_from = sequence->chunk_done, all = chunk->token_count;
-    all *= sequence->by_part ? s->config.parts : 1;
+    double from = part_done(s, sequence);
     run_chunk(s, sequence, plan, result, clock);
-    double part = (double)(sequence->chunk_done - run_from) / (double)all;
-    result->kv_bytes += (uint64_t)(part * chunk->token_count * (double)s->config.kv_token_bytes);
-    result->chunk_part = (double)sequence->chunk_done / (double)all;
-    if (sequence->chunk_done < all)
+    result->chunk_part = part_done(s, sequence);
+    count_chunk(s, sequence, from, result->chunk_part, result);
+    if (result->chunk_part < 1)
         return;
     sequence->chunk_open = false;
     sequence->kv_count = chunk->position + chunk->token_count;
     result->chunk_done = true;
     if (chunk->sample)
         sample(s, chunk->seq, chunk->pages, sequence->kv_count, &result->tokens[result->token_count++]);
+}
+
+/* ---- steps ---- */
+
+/* Rows, with the chunk where they go together; a chunk alone pays as it goes. */
+static void pay_rows(sim_runner *s, const step_plan *plan, step_result *result, hw_clock *clock)
+{
+    uint64_t kv = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        kv += plan->rows[i].position + 1;
+    const prefill_chunk *c = &plan->chunk;
+    bool fused = plan->kind == STEP_FUSED && parts_ready(s, c) == s->config.parts;
+    uint32_t count = fused ? c->token_count : 0;
+    spend(s, sim_costs_fused_us(&s->costs, plan->row_count, (double)kv, c->position, count), clock);
+    double alone = fused ? sim_costs_weight_bytes(&s->costs, count) : 0; /* count_chunk adds them */
+    result->weight_bytes += (uint64_t)(sim_costs_weight_bytes(&s->costs, plan->row_count + count) - alone);
 }
 
 static status sim_run(runner *self, const step_plan *plan, step_result *result, hw_clock *clock, error *err)
@@ -238,14 +396,20 @@ static status sim_run(runner *self, const step_plan *plan, step_result *result, 
     result->token_count = 0;
     result->chunk_done = result->stalled = false;
     result->chunk_part = 0;
-    result->kv_bytes = 0;
+    result->kv_bytes = result->weight_bytes = 0;
+    if (s->config.costs && clock != clock_real()) /* there the engine takes its own time */
+        s->carry_us += s->costs.step_us;
     if (plan->row_count > 0) {
         decode(s, plan, result);
-        clock->sleep_us(clock, s->config.decode_base_us + plan->row_count * s->config.decode_row_us);
+        if (s->config.costs)
+            pay_rows(s, plan, result, clock);
+        else
+            clock->sleep_us(clock, s->config.decode_base_us + plan->row_count * s->config.decode_row_us);
     }
     if (plan->kind == STEP_PREFILL || plan->kind == STEP_FUSED)
         prefill(s, plan, result, clock);
-    result->weight_bytes = s->config.weight_bytes;
+    if (!s->config.costs)
+        result->weight_bytes = s->config.weight_bytes;
     result->bytes = result->weight_bytes + result->kv_bytes;
     return OK;
 }
@@ -343,6 +507,18 @@ static const runner_ops stateful_ops = {.name = "sim",
     if (!c->field)                                                                                                     \
     c->field = (value)
 
+static void take_costs(sim_config *c, const sim_costs *costs)
+{
+    if (costs->kv_token_bytes >= 1)
+        c->kv_token_bytes = (uint64_t)(costs->kv_token_bytes + 0.5);
+    if (costs->state_bytes >= 1)
+        c->state_bytes = (uint64_t)(costs->state_bytes + 0.5);
+    if (costs->weight_bytes >= 1)
+        c->weight_bytes = (uint64_t)(costs->weight_bytes + 0.5);
+    DEFAULT(max_chunk_tokens, 2048);
+    c->costs = costs;
+}
+
 static void fill_defaults(sim_config *c)
 {
     DEFAULT(model_name, "sim");
@@ -360,6 +536,9 @@ static void fill_defaults(sim_config *c)
     DEFAULT(block_tokens, 64);
     DEFAULT(weight_bytes, 100000000);
     DEFAULT(kv_token_bytes, 20480);
+    uint64_t page_bytes = c->page_tokens * c->kv_token_bytes;
+    if (c->costs && c->state_bytes)
+        DEFAULT(state_pages, (uint32_t)((c->state_bytes + page_bytes - 1) / page_bytes));
 }
 
 static void fill_info(sim_runner *s)
@@ -387,6 +566,10 @@ status sim_runner_create(runner **out, const sim_config *config, error *err)
         return error_set(err, ERR_MEMORY, "sim runner: out of memory");
     s->base.ops = &sim_ops;
     s->config = config ? *config : (sim_config){0};
+    if (s->config.costs) {
+        s->costs = *s->config.costs;
+        take_costs(&s->config, &s->costs);
+    }
     fill_defaults(&s->config);
     snprintf(s->name, sizeof s->name, "%s", s->config.model_name);
     status st = sim_pages_open(&s->pages, &s->config, err);
@@ -400,7 +583,7 @@ status sim_runner_create(runner **out, const sim_config *config, error *err)
     }
     fill_info(s);
     s->base.ops = s->pages.state_pages ? &stateful_ops : &sim_ops;
-    s->base.mover = &s->pages.mover;
+    s->base.mover = s->config.light ? NULL : &s->pages.mover;
     s->voice = s->config.voice ? *s->config.voice : (sim_voice){s, words_open, words_token, NULL};
     s->config.voice = NULL;
     *out = &s->base;

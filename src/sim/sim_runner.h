@@ -18,7 +18,7 @@ typedef struct { /* who decides what is said; calls come on the engine thread */
     void *self;
     void (*open)(void *self, uint32_t seq, const sequence_start *start);
     /* Token number `index` of the reply; `state`: a hash of all tokens up to the last multiple of SIM_WORD of the
-     * reply. */
+     * reply (light: of that multiple alone). */
     int32_t (*token)(void *self, uint32_t seq, uint32_t index, uint64_t state);
     void (*close)(void *self); /* may be NULL */
 } sim_voice;
@@ -42,9 +42,10 @@ typedef struct {                 /* a 0 means the default in brackets */
     uint64_t state_bytes;        /* [0] said to be the size of a recurrent state; > 0: one is kept */
     uint32_t state_pages;        /* [as many as it needs] that hold it */
     const sim_voice *voice;      /* [made-up words]; copied */
-    /* [none]; copied. Then times and bytes come from them instead of from the numbers above, to the part of a
-     * microsecond, and a prefill stops at the first of the chunk's units (costs.h) after deadline, yield or interrupt.
-     */
+    /* [none]; copied. Then times and bytes come from them instead of from the numbers above (but a state's and KV's
+     * bytes where they have none), parts of a microsecond are carried over to the next step, and a prefill stops at the
+     * first of the chunk's units (costs.h) after deadline, yield or interrupt. A clock that is not the real one is
+     * slept once up to there. Defaults: max_chunk_tokens 2048, state_pages as many as KV of that size takes. */
     const sim_costs *costs;
     /* For speed: no page memory (no mover), words from the sequence's seed and the token's number only, and checks of a
      * plan that do not grow with its tokens. Steps, their times and their bytes are those of the full runner. */

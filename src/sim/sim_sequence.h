@@ -19,7 +19,8 @@ typedef struct {
     bool chunk_open;
     prefill_chunk chunk;
     uint64_t captures_hash;
-    uint64_t chunk_done;   /* units done: tokens, or tokens of one part each where `by_part` */
+    uint64_t chunk_done;   /* tokens done, or tokens of one part each where `by_part` */
+    uint64_t units_done;   /* with costs: the chunk's units that were paid for */
     bool by_part;          /* part by part, as they come; else token by token */
     uint32_t parts_looked; /* parts of the restored KV that were looked at */
 } sim_sequence;
@@ -27,10 +28,13 @@ typedef struct {
 typedef struct {
     runner base; /* first */
     sim_config config;
+    sim_costs costs; /* with config.costs, which then points here */
+    double carry_us; /* less than one: what steps took and the clock was not told yet */
     sim_voice voice;
     sim_pages pages;
-    sim_sequence *sequences; /* (max_sequences) */
-    uint64_t *word_seeds;    /* (max_sequences): of the made-up words */
+    sim_sequence *sequences;              /* (max_sequences) */
+    uint64_t *word_seeds;                 /* (max_sequences): of the made-up words */
+    uint32_t slot_users[SIM_OPEN_CHUNKS]; /* sequences that had a chunk there last */
     _Atomic bool yield;
     uint64_t interrupt_us; /* 0: none */
     char name[64];
