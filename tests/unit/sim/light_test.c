@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { TALKS = 24, TURNS = 3, TOKENS_MAX = 4000, MS = 1000 };
+enum { SLOTS = 6, TALKS = 24, TURNS = 3, TOKENS_MAX = 4000, MS = 1000 };
 
 static const sim_costs costs = {.rows = {{1, 3000.3}, {8, 4500.7}},
                                 .row_count = 2,
@@ -42,7 +42,8 @@ typedef struct {
     engine *e;
     rng random;
     talk talks[TALKS];
-    uint64_t cursor;
+    uint64_t cursor, saying[SLOTS]; /* request ids */
+    uint32_t reply_tokens;
     uint32_t steps, yielded, preempted, cached;
 } world;
 
@@ -54,20 +55,34 @@ typedef struct {
     bool busy;
 } turn_log;
 
+static void voice_open(void *self, uint32_t seq, const sequence_start *start)
+{
+    ((world *)self)->saying[seq] = start->request_id;
+}
+
+static int32_t voice_token(void *self, uint32_t seq, uint32_t index, uint64_t state)
+{
+    const world *w = self;
+    rng word = {w->saying[seq] * 100 + index};
+    (void)state;
+    return index == w->reply_tokens ? BYTE_VOCAB_IM_END : (int32_t)rng_below(&word, 256);
+}
+
 static void open_world(world *w, bool light, uint64_t seed)
 {
     static const char *const policies[] = {"cadence", "gate", "chunked", "prefill-first", "decode-first"};
     rng random = {seed};
     sim_costs c = costs;
     c.state_bytes = rng_below(&random, 2) ? 9000 : 0;
+    sim_voice voice = {w, voice_open, voice_token, NULL};
     sim_config sim = {.costs = rng_below(&random, 4) ? &c : NULL,
                       .light = light,
                       .state_bytes = (uint64_t)c.state_bytes,
                       .context_length = TOKENS_MAX,
                       .page_count = 200 + rng_below(&random, 600),
-                      .max_sequences = 6,
+                      .max_sequences = SLOTS,
                       .max_chunk_tokens = 512,
-                      .reply_tokens = 20 + rng_below(&random, 60)};
+                      .voice = &voice};
     engine_config config = {.policy = policies[rng_below(&random, 5)],
                             .schedule = {.gap_us = 60 * MS, .chat_share_set = rng_below(&random, 2)},
                             .clock = &w->clock.base};
@@ -77,6 +92,7 @@ static void open_world(world *w, bool light, uint64_t seed)
     if (sim_runner_create(&w->r, &sim, &err) || engine_create(&w->e, w->r, &config, &err))
         fail_msg("%s", err.text);
     w->random = (rng){seed + 1};
+    w->reply_tokens = 20 + (uint32_t)rng_below(&random, 60);
     for (uint32_t i = 0; i < TALKS; i++)
         w->talks[i].due_us = w->clock.time_us + rng_below(&w->random, 4000 * MS);
 }
@@ -201,8 +217,8 @@ static void test_light_is_the_same_schedule(void **state)
         while (on) {
             on = turn(&full, &x);
             assert_true(turn(&light, &y) == on);
-            assert_int_equal(full.clock.time_us, light.clock.time_us);
             expect_same(&full, &x, &y, seed);
+            assert_int_equal(full.clock.time_us, light.clock.time_us);
         }
         steps += light.steps;
         yielded += light.yielded;
@@ -213,7 +229,7 @@ static void test_light_is_the_same_schedule(void **state)
     }
     print_message("%u steps, %u interrupted chunks, %u preemptions, %u cached prompts\n", steps, yielded, preempted,
                   cached);
-    assert_true(steps > 20000 && yielded > 500 && preempted > 20 && cached > 500);
+    assert_true(steps > 20000 && yielded > 300 && preempted > 20 && cached > 500);
 }
 
 /* Many small contexts that the checks of the light form must still refuse. */

@@ -114,8 +114,8 @@ static void test_a_chunk_in_pieces_takes_as_long_as_whole(void **state)
         weights = kv = 0;
         due += sim_costs_prefill_us(&costs, position, count);
         do {
-            plan.deadline_us = rng_below(&random, 2) ? b.clock.time_us + rng_below(&random, 30000) : 0;
-            sim_runner_interrupt_at(b.r, rng_below(&random, 2) ? b.clock.time_us + rng_below(&random, 30000) : 0);
+            plan.deadline_us = rng_below(&random, 2) ? b.clock.time_us + rng_below(&random, 12000) : 0;
+            sim_runner_interrupt_at(b.r, rng_below(&random, 2) ? b.clock.time_us + rng_below(&random, 12000) : 0);
             paid += (double)run(&b, &plan);
             assert_true(b.result.chunk_part > part || b.result.chunk_done);
             part = b.result.chunk_part;
@@ -128,7 +128,8 @@ static void test_a_chunk_in_pieces_takes_as_long_as_whole(void **state)
         assert_int_equal(weights, (uint64_t)sim_costs_weight_bytes(&costs, count));
         assert_int_equal(kv, (position + count) * 100 + 2 * 5000);
     }
-    assert_true(stops > 500);
+    if (stops < 300)
+        fail_msg("%d stops", (int)stops);
     close_bench(&b);
 }
 
