@@ -131,9 +131,9 @@ static void check_row(const hardware *row)
     assert_int_equal(row->price_usd > 0, row->price_date != NULL);
     assert_true(!row->price_date || is_month(row->price_date));
     assert_int_equal(row->link_gb_s > 0, row->link != NULL);
-    /* Narrower numbers go no slower. */
+    /* By their makers narrower numbers go no slower; measured, bf16 may. */
     const double *t = row->tflops;
-    assert_true(t[RATE_F16] == 0 || t[RATE_F16] >= t[RATE_F32]);
+    assert_true(t[RATE_F16] == 0 || t[RATE_F16] >= t[RATE_F32] || strstr(row->source, "measured"));
     assert_true(t[RATE_FP8] == 0 || t[RATE_FP8] >= t[RATE_F16]);
     assert_true(t[RATE_INT8] == 0 || t[RATE_INT8] >= t[RATE_F16]);
     assert_true(t[RATE_FP4] == 0 || t[RATE_FP4] >= t[RATE_FP8]);
