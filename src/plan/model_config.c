@@ -29,7 +29,9 @@ enum { /* what a family is made of */
        GEMMA = 128,
        GPT_OSS = 256,
        LLAMA4 = 512,
-       ONE_WINDOW = 1024, /* sliding_window, where given, holds for all layers */
+       ONE_WINDOW = 1024,  /* sliding_window, where given, holds for all layers */
+       TWO_WINDOWS = 2048, /* every other layer has one */
+       NO_ROUTER_BIAS = 4096,
 };
 
 typedef enum { NO_EXPERTS, QWEN_EXPERTS, SHARED_QWEN_EXPERTS, LOCAL_EXPERTS, ROUTED_EXPERTS } expert_keys;
@@ -43,18 +45,22 @@ static const struct family {
     {"mistral", ONE_WINDOW, NO_EXPERTS},
     {"mixtral", ONE_WINDOW, LOCAL_EXPERTS},
     {"qwen2", QKV_BIAS, NO_EXPERTS},
+    {"qwen2_moe", QKV_BIAS, SHARED_QWEN_EXPERTS},
     {"qwen3", QK_NORM, NO_EXPERTS},
     {"qwen3_moe", QK_NORM, QWEN_EXPERTS},
     {"qwen3_next", QK_NORM | HYBRID, SHARED_QWEN_EXPERTS},
     {"qwen3_5", QK_NORM | HYBRID, NO_EXPERTS},
     {"qwen3_5_moe", QK_NORM | HYBRID, SHARED_QWEN_EXPERTS},
+    {"gemma2", TIED | FOUR_NORMS | GEMMA | TWO_WINDOWS, NO_EXPERTS},
     {"gemma3", QK_NORM | TIED | FOUR_NORMS | GEMMA, NO_EXPERTS},
     {"phi3", ONE_WINDOW, NO_EXPERTS},
     {"smollm3", TIED, NO_EXPERTS},
     {"granite", 0, NO_EXPERTS},
     {"olmo2", QK_NORM | WHOLE_NORM, NO_EXPERTS},
-    {"gpt_oss", QKV_BIAS | GPT_OSS, LOCAL_EXPERTS},
+    {"olmo3", QK_NORM | WHOLE_NORM, NO_EXPERTS},
+    {"gpt_oss", QKV_BIAS | GPT_OSS | TWO_WINDOWS, LOCAL_EXPERTS},
     {"llama4", LLAMA4, LOCAL_EXPERTS},
+    {"deepseek_v2", LATENT | NO_ROUTER_BIAS, ROUTED_EXPERTS},
     {"deepseek_v3", LATENT, ROUTED_EXPERTS},
     {"kimi_k2", LATENT, ROUTED_EXPERTS},
     {"glm4_moe", 0, ROUTED_EXPERTS},
@@ -87,6 +93,12 @@ static status count_at(const reader *r, const char *key, int64_t fallback, uint3
 static status flag_at(const reader *r, const char *key, bool fallback, bool *out)
 {
     return config_flag(&r->text, key, fallback, out);
+}
+
+/* Newer files call any family's experts num_local_experts. */
+static status experts_at(const reader *r, const char *key, uint32_t *out)
+{
+    return count_at(r, at(r, key) ? key : at(r, "num_local_experts") ? "num_local_experts" : key, NEEDED, 1, out);
 }
 
 static bool has(const reader *r, unsigned trait)
@@ -165,12 +177,12 @@ static status kinds_by_rhythm(const reader *r, const model_shape *s, layer_kinds
     status st = OK;
     if (has(r, HYBRID))
         st = count_at(r, "full_attention_interval", 4, 1, &n);
+    else if (has(r, TWO_WINDOWS))
+        n = 2;
     else if (has(r, GEMMA)) {
         st = count_at(r, "_sliding_window_pattern", 6, 1, &old);
         st = st ? st : count_at(r, "sliding_window_pattern", old, 1, &n);
-    } else if (has(r, GPT_OSS))
-        n = 2;
-    else if (has(r, LLAMA4))
+    } else if (has(r, LLAMA4))
         n = 4;
     else if (has(r, ONE_WINDOW) && !(st = count_at(r, "sliding_window", 0, 0, &window)) && window)
         n = s->layers + 1;
@@ -235,7 +247,8 @@ static status read_attention(const reader *r, model_shape *s)
         (st = flag_at(r, "attention_bias", has(r, QKV_BIAS), &bias)))
         return st;
     s->biases = bias || has(r, QKV_BIAS);
-    s->output_bias = bias && strcmp(r->family->model_type, "qwen2") != 0 && r->family->experts != ROUTED_EXPERTS;
+    bool qwen2 = has(r, QKV_BIAS) && !has(r, GPT_OSS);
+    s->output_bias = bias && !qwen2 && r->family->experts != ROUTED_EXPERTS;
     s->qk_norm = has(r, QK_NORM);
     s->qk_norm_whole = has(r, WHOLE_NORM);
     s->gated_attention = has(r, GATED);
@@ -269,7 +282,7 @@ static status read_qwen_experts(const reader *r, model_shape *s)
     uint32_t step = 1;
     size_t i;
     status st;
-    if ((st = count_at(r, "num_experts", NEEDED, 1, &s->experts)) ||
+    if ((st = experts_at(r, "num_experts", &s->experts)) ||
         (st = count_at(r, "moe_intermediate_size", NEEDED, 1, &s->expert_feed_forward)) ||
         (st = count_at(r, "decoder_sparse_step", 1, 1, &step)))
         return st;
@@ -297,7 +310,7 @@ static status read_routed_experts(const reader *r, model_shape *s)
 {
     uint32_t shared = 0;
     status st;
-    if ((st = count_at(r, "n_routed_experts", NEEDED, 1, &s->experts)) ||
+    if ((st = experts_at(r, "n_routed_experts", &s->experts)) ||
         (st = count_at(r, "moe_intermediate_size", NEEDED, 1, &s->expert_feed_forward)) ||
         (st = count_at(r, "n_shared_experts", 0, 0, &shared)) ||
         (st = count_at(r, "first_k_dense_replace", 0, 0, &s->dense_layers)))
@@ -309,7 +322,7 @@ static status read_routed_experts(const reader *r, model_shape *s)
     if (shared > SHARED_MAX || s->expert_feed_forward > COUNT_MAX / SHARED_MAX)
         return wrong(r, "n_shared_experts", "at most 64, of a feed forward that there can be");
     s->shared_feed_forward = shared * s->expert_feed_forward;
-    s->router_bias = true;
+    s->router_bias = !has(r, NO_ROUTER_BIAS);
     return OK;
 }
 
@@ -318,7 +331,7 @@ static status read_local_experts(const reader *r, model_shape *s)
 {
     uint32_t step = 1;
     status st;
-    if ((st = count_at(r, "num_local_experts", NEEDED, 1, &s->experts)) ||
+    if ((st = experts_at(r, "num_local_experts", &s->experts)) ||
         (st = count_at(r, "intermediate_size", NEEDED, 1, &s->expert_feed_forward)))
         return st;
     s->router_bias = s->feed_forward_biases = has(r, GPT_OSS);
@@ -328,6 +341,26 @@ static status read_local_experts(const reader *r, model_shape *s)
     if ((st = count_at(r, "interleave_moe_layer_step", 1, 1, &step)))
         return st;
     s->dense_layers = s->layers - s->layers / step;
+    return OK;
+}
+
+/* Newer files list the layers that are dense; the list counts more than the keys above. */
+static status read_listed(const reader *r, model_shape *s)
+{
+    const json_t *types = at(r, "mlp_layer_types"), *entry;
+    size_t i;
+    if (!types || !s->experts)
+        return OK;
+    if (!json_is_array(types) || json_array_size(types) != s->layers)
+        return wrong(r, "mlp_layer_types", "one entry for each layer");
+    s->dense_layers = 0;
+    json_array_foreach(types, i, entry)
+    {
+        const char *type = json_is_string(entry) ? json_string_value(entry) : "";
+        if (strcmp(type, "dense") != 0 && strcmp(type, "sparse") != 0)
+            return wrong(r, "mlp_layer_types", "dense or sparse in each entry");
+        s->dense_layers += type[0] == 'd';
+    }
     return OK;
 }
 
@@ -350,7 +383,8 @@ static status read_feed_forward(const reader *r, model_shape *s)
         st = read_routed_experts(r, s);
         break;
     }
-    if (st || (s->experts && (st = count_at(r, "num_experts_per_tok", NEEDED, 1, &s->experts_used))))
+    if (st || (st = read_listed(r, s)) ||
+        (s->experts && (st = count_at(r, "num_experts_per_tok", NEEDED, 1, &s->experts_used))))
         return st;
     if (s->experts_used > s->experts)
         return error_set(r->err, ERR_INVALID,
@@ -367,13 +401,14 @@ static status read_sizes(const reader *r, model_shape *s)
     bool gemma = has(r, GEMMA);
     status st;
     if ((st = count_at(r, "hidden_size", NEEDED, 1, &s->hidden)) ||
-        (st = count_at(r, "vocab_size", gemma ? 262208 : NEEDED, 1, &s->vocab)) ||
+        (st = count_at(r, "vocab_size", gemma && !has(r, TWO_WINDOWS) ? 262208 : NEEDED, 1, &s->vocab)) ||
         (st = count_at(r, "max_position_embeddings", gemma ? 131072 : 2048, 1, &s->context)))
         return st;
-    const json_t *tied = json_object_get(r->top, "tie_word_embeddings");
+    const config_part top = {r->top, "", r->name, r->err};
     s->layer_norms = has(r, FOUR_NORMS) ? 4 : 0;
-    s->tied = json_is_true(tied);
-    return json_is_boolean(tied) ? OK : flag_at(r, "tie_word_embeddings", has(r, TIED), &s->tied);
+    if ((st = flag_at(r, "tie_word_embeddings", has(r, TIED), &s->tied)))
+        return st;
+    return config_flag(&top, "tie_word_embeddings", s->tied, &s->tied); /* goes before that of text_config */
 }
 
 /* The name of the model, as far as the file has one: of its folder on the hub. */
@@ -401,6 +436,8 @@ static status read_other(const reader *r, model_shape *s)
     status st = OK;
     if (json_is_object(vision.object) && has(r, GEMMA))
         st = config_gemma_tower(&vision, s->hidden, &tower);
+    else if (json_is_object(vision.object) && has(r, LLAMA4))
+        st = config_llama_tower(&vision, s->hidden, &tower);
     else if (json_is_object(vision.object) && has(r, HYBRID))
         st = config_qwen_tower(&vision, &tower);
     const char *key = copies ? "num_nextn_predict_layers" : "mtp_num_hidden_layers";

@@ -27,6 +27,7 @@ status config_flag(const config_part *part, const char *key, bool fallback, bool
 /* Parameters of a vision tower that ends in the text model's hidden size. */
 status config_qwen_tower(const config_part *vision, uint64_t *out);
 status config_gemma_tower(const config_part *vision, uint32_t hidden, uint64_t *out);
+status config_llama_tower(const config_part *vision, uint32_t hidden, uint64_t *out);
 /* Of one draft layer (multi-token prediction) of a checked shape, with so many copies of the embedding. */
 uint64_t config_draft_layer(const model_shape *shape, uint32_t copies);
 

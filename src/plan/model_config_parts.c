@@ -1,5 +1,5 @@
-/* plan/model_config_parts.c: see the header. Towers and draft layers are those of models.md B.8 and B.9, and SigLIP
- * with Gemma 3's projector. */
+/* plan/model_config_parts.c: see the header. docs/models-catalogue.md says what a tower and a draft layer are made of.
+ */
 #include "plan/model_config.h"
 
 #include <inttypes.h>
@@ -87,6 +87,25 @@ status config_gemma_tower(const config_part *vision, uint32_t hidden, uint64_t *
         return st;
     uint64_t w = width, side = image / patch, norm = 2 * w, projector = w * hidden + w;
     *out = 3ull * patch * patch * w + w + side * side * w + depth * tower_block(w, inner) + norm + projector;
+    return OK;
+}
+
+status config_llama_tower(const config_part *vision, uint32_t hidden, uint64_t *out)
+{
+    uint32_t depth, width, inner, patch, image, middle, last, end;
+    status st;
+    if ((st = config_count(vision, "num_hidden_layers", CONFIG_NEEDED, 1, DEPTH_MAX, &depth)) ||
+        (st = config_count(vision, "hidden_size", CONFIG_NEEDED, 1, WIDTH_MAX, &width)) ||
+        (st = config_count(vision, "intermediate_size", CONFIG_NEEDED, 1, WIDTH_MAX, &inner)) ||
+        (st = config_count(vision, "patch_size", CONFIG_NEEDED, 1, PATCH_MAX, &patch)) ||
+        (st = config_count(vision, "image_size", CONFIG_NEEDED, 1, IMAGE_MAX, &image)) ||
+        (st = config_count(vision, "projector_input_dim", CONFIG_NEEDED, 1, WIDTH_MAX, &middle)) ||
+        (st = config_count(vision, "projector_output_dim", CONFIG_NEEDED, 1, WIDTH_MAX, &last)) ||
+        (st = config_count(vision, "vision_output_dim", CONFIG_NEEDED, 1, WIDTH_MAX, &end)))
+        return st;
+    uint64_t w = width, m = middle, side = image / patch, norms = 4 * w;
+    uint64_t patches = 3ull * patch * patch * w + w + (side * side + 1) * w; /* with one for the class */
+    *out = patches + norms + depth * tower_block(w, inner) + m * inner + (uint64_t)last * last + (uint64_t)end * hidden;
     return OK;
 }
 
