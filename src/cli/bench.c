@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/run_keeper.h"
 #include "runner/model_runner.h"
 #include "tensor/kv_type.h"
 
@@ -23,6 +24,7 @@ static const flag_spec bench_flags[] = {
     {"--repeat", "N", "repetitions; the median counts", "3"},
     {"--threads", "N", "worker threads [the machine's]", NULL},
     {"--kv", "TYPE", "how keys and values lie: f16, bf16, q8, q4, f32", "f16"},
+    {"--keep", "on|off", "keep the speeds for `headway plan`", "on"},
     {"--breakdown", NULL, "time and bytes by op instead of speeds", NULL},
     {"--json", NULL, "one JSON object on stdout", NULL},
     {NULL, NULL, NULL, NULL},
@@ -31,7 +33,9 @@ static const command_spec bench_spec = {
     .name = "bench",
     .summary = "Measures prefill and decode speed of a model.",
     .flags = bench_flags,
-    .notes = "`headway bench agents|documents|mixed|trace --help`: load for a running server."};
+    .notes =
+        "`headway bench agents|documents|mixed|trace --help`: load for a running server. What is measured with all "
+        "threads, keys and values in 16 bits and without HEADWAY_CPU is kept (docs/results.md)."};
 
 static int by_value(const void *a, const void *b)
 {
@@ -157,12 +161,18 @@ static void print_row(bool json, bool *first, const char *what, uint32_t at, dou
     fflush(stdout);
 }
 
-static void measure(bench *b, const bench_cases *cases)
+/* `rates` are sorted; `keeper` NULL: nothing is kept. */
+static void keep(run_keeper *keeper, run_figure figure, const double *rates)
 {
-    bool first = true;
+    figure.low = rates[0];
+    figure.high = rates[figure.repeats - 1];
+    if (keeper)
+        run_keeper_add(keeper, &figure);
+}
+
+static void measure_prefill(bench *b, const bench_cases *cases, bool *first, run_keeper *keeper)
+{
     double rates[REPEATS_MAX], bytes = 0;
-    if (cases->json)
-        printf("{");
     for (uint32_t i = 0; i < cases->length_count; i++) {
         for (uint32_t k = 0; k < cases->repeat; k++) {
             bench_open_streams(b);
@@ -171,8 +181,15 @@ static void measure(bench *b, const bench_cases *cases)
             rates[k] = cases->lengths[i] / seconds;
             bytes = (double)b->bytes / seconds;
         }
-        print_row(cases->json, &first, "prefill", cases->lengths[i], bench_median(rates, cases->repeat), bytes);
+        double median = bench_median(rates, cases->repeat);
+        keep(keeper, (run_figure){RUN_PREFILL, 1, cases->lengths[i], 0, cases->repeat, median, 0, 0}, rates);
+        print_row(cases->json, first, "prefill", cases->lengths[i], median, bytes);
     }
+}
+
+static void measure_decode(bench *b, const bench_cases *cases, bool *first, run_keeper *keeper)
+{
+    double rates[REPEATS_MAX], bytes = 0;
     for (uint32_t i = 0; i < cases->depth_count; i++) {
         bench_open_streams(b);
         for (uint32_t s = 0; s < b->streams && cases->depths[i]; s++)
@@ -183,10 +200,44 @@ static void measure(bench *b, const bench_cases *cases)
             rates[k] = cases->tokens * b->streams / seconds;
             bytes = (double)b->bytes / seconds;
         }
-        print_row(cases->json, &first, "decode", cases->depths[i], bench_median(rates, cases->repeat), bytes);
+        double median = bench_median(rates, cases->repeat);
+        keep(keeper, (run_figure){RUN_DECODE, b->streams, cases->depths[i], cases->tokens, cases->repeat, median, 0, 0},
+             rates);
+        print_row(cases->json, first, "decode", cases->depths[i], median, bytes);
+    }
+}
+
+/* Are these the speeds that this machine has by itself? */
+static bool is_plain(const command_flags *flags)
+{
+    const char *kv = flag_text(flags, "--kv");
+    return !flag_given(flags, "--threads") && !getenv("HEADWAY_CPU") && (!strcmp(kv, "f16") || !strcmp(kv, "bf16"));
+}
+
+/* What cannot be kept is no failure of the measurement: it is said on stderr. */
+static void measure(bench *b, const bench_cases *cases, const command_flags *flags, bool wanted)
+{
+    run_keeper *keeper = wanted && is_plain(flags) ? malloc(sizeof *keeper) : NULL;
+    bool first = true;
+    error err;
+    buf said = {0};
+    if (keeper && run_keeper_open(keeper, flag_text(flags, "--model"), &err)) {
+        fprintf(stderr, "not kept: %s\n", err.text);
+        free(keeper);
+        keeper = NULL;
     }
     if (cases->json)
+        printf("{");
+    measure_prefill(b, cases, &first, keeper);
+    measure_decode(b, cases, &first, keeper);
+    if (cases->json)
         printf("}\n");
+    fflush(stdout);
+    if (keeper && run_keeper_close(keeper, &said, &err))
+        buf_printf(&said, "not kept: %s\n", err.text);
+    fputs(said.data ? said.data : "", stderr);
+    buf_free(&said);
+    free(keeper);
 }
 
 int bench_main(int argc, char **argv)
@@ -202,6 +253,7 @@ int bench_main(int argc, char **argv)
     uint32_t length_count = read_list(flag_text(&flags, "--prefill"), lengths, &longest);
     uint32_t depth_count = read_list(flag_text(&flags, "--depth"), depths, &longest);
     uint64_t tokens, streams, repeat;
+    bool wanted = false;
     bench b = {.greedy = {.top_p = 1, .typical_p = 1, .repetition_penalty = 1}};
     if (!flag_given(&flags, "--model"))
         error_set(&err, ERR_INVALID, "--model PATH is needed");
@@ -209,7 +261,8 @@ int bench_main(int argc, char **argv)
         error_set(&err, ERR_INVALID, "--prefill and --depth want lists of numbers such as 512,2048");
     if (err.text[0] || flag_number(&flags, "--tokens", 1, 100000, &tokens, &err) ||
         flag_number(&flags, "--streams", 1, MAX_ROWS, &streams, &err) ||
-        flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err))
+        flag_number(&flags, "--repeat", 1, REPEATS_MAX, &repeat, &err) ||
+        run_keeper_wanted(flag_text(&flags, "--keep"), &wanted, &err))
         return command_fail(&bench_spec, &err, 2);
     b.streams = (uint32_t)streams;
     if (open_bench(&b, &flags, longest, (uint32_t)tokens, &err))
@@ -226,7 +279,7 @@ int bench_main(int argc, char **argv)
         if (flag_given(&flags, "--breakdown"))
             code = bench_breakdown(&b, &cases, &err) ? command_fail(&bench_spec, &err, 1) : 0;
         else
-            measure(&b, &cases);
+            measure(&b, &cases, &flags, wanted);
     }
     if (b.runner)
         b.runner->ops->close(b.runner);

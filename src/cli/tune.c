@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/help.h"
+#include "cli/run_keeper.h"
 #include "cli/tune_files.h"
 #include "cli/tune_reuse.h"
 #include "load/tune_sweep.h"
@@ -35,6 +36,7 @@ static const flag_spec tune_flags[] = {
     {"--quick", NULL, "fewer points, a shorter document: a minute, not four", NULL},
     {"--threads", "N", "worker threads [the machine's]", NULL},
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
+    {"--keep", "on|off", "keep the steps' speeds for `headway plan`", "on"},
     {"--runner", "NAME", "model, sim, sim:KEY=N,… or script:FILE", "model"},
     {NULL, NULL, NULL, NULL},
 };
@@ -56,6 +58,7 @@ typedef struct {
     uint64_t gap_ms; /* 0: auto */
     double chat_share;
     bool steps; /* measuring steps, not points */
+    bool keep;
     char machine[256], model[256], model_path[4096];
 } tune;
 
@@ -167,6 +170,58 @@ static status count_flops(tune *t, error *err)
     return st;
 }
 
+/* ---- what is kept ---- */
+
+/* Single steps: their repeats stand for the tokens of a run. */
+static void keep_steps(run_keeper *keeper, run_kind kind, const tune_cost_list *list, bool sizes)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const tune_cost *c = &list->items[i];
+        bool decode = kind == RUN_DECODE;
+        uint32_t batch = decode && sizes ? c->size : 1, tokens = decode ? batch : c->size;
+        run_figure f = {kind, batch, decode ? c->position : c->size, 0, c->us.repeats, tokens * 1e6 / c->us.median,
+                        0,    0};
+        f.output_tokens = decode ? 1 : 0;
+        f.low = tokens * 1e6 / c->us.most;
+        f.high = tokens * 1e6 / c->us.least;
+        run_keeper_add(keeper, &f);
+    }
+}
+
+/* Between two readings of power and clocks: what is added after the steps have run had the state of their end. */
+static void keep_costs(tune *t, run_keeper *keeper)
+{
+    const tune_costs *costs = &t->report.costs;
+    buf said = {0};
+    error err;
+    keep_steps(keeper, RUN_PREFILL, &costs->chunks, true);
+    keep_steps(keeper, RUN_DECODE, &costs->rows, true);
+    keep_steps(keeper, RUN_DECODE, &costs->depths, false);
+    if (run_keeper_close(keeper, &said, &err))
+        buf_printf(&said, "not kept: %s\n", err.text);
+    end_progress();
+    fputs(said.data ? said.data : "", stderr);
+    buf_free(&said);
+}
+
+static status measure_steps(tune *t, const tune_stepping *stepping, bool real, error *err)
+{
+    bool plain = !flag_given(&t->flags, "--threads") && !getenv("HEADWAY_CPU");
+    run_keeper *keeper = real && t->keep && plain ? malloc(sizeof *keeper) : NULL;
+    error why;
+    if (keeper && run_keeper_open(keeper, t->model_path, &why)) {
+        end_progress();
+        fprintf(stderr, "not kept: %s\n", why.text);
+        free(keeper);
+        keeper = NULL;
+    }
+    status st = tune_measure_steps(stepping, &t->report.costs, err);
+    if (keeper && !st)
+        keep_costs(t, keeper);
+    free(keeper);
+    return st;
+}
+
 /* ---- the run ---- */
 
 static status measure(tune *t, bool real, error *err)
@@ -189,7 +244,7 @@ static status measure(tune *t, bool real, error *err)
     r->kv_token_bytes = (double)t->runner->info.page_bytes / t->runner->info.page_tokens;
     status st = real ? count_flops(t, err) : OK;
     if (!st)
-        st = tune_measure_steps(&stepping, &r->costs, err);
+        st = measure_steps(t, &stepping, real, err);
     t->steps = false;
     return st ? st : tune_sweep_run(&sweep, r, err);
 }
@@ -230,6 +285,8 @@ static status read_flags(tune *t, error *err)
         return error_set(err, ERR_INVALID, "--gap-ms: '%s' is not auto or a number from 1 to %d", gap, GAP_MS_MAX);
     if (share && (!decimal_read(span_from(share), &t->chat_share) || t->chat_share > 0.9))
         return error_set(err, ERR_INVALID, "--chat-share: '%s' is not a number from 0 to 0.9", share);
+    if ((st = run_keeper_wanted(flag_text(f, "--keep"), &t->keep, err)))
+        return st;
     if (flag_given(f, "--reuse") && (st = tune_reuse_read(flag_text(f, "--reuse"), &t->report.reuse, err)))
         return st;
     if (flag_given(f, "--threads") && (st = flag_number(f, "--threads", 1, 1024, &number, err)))

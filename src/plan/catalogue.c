@@ -148,5 +148,5 @@ status catalogue_find(const model_shape **out, size_t *index, const char *name, 
                 *index = i;
             return OK;
         }
-    return not_found(name, &bare, err);
+    return err ? not_found(name, &bare, err) : ERR_NOT_FOUND; /* whoever wants no words waits for none */
 }

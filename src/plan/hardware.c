@@ -225,6 +225,8 @@ status hardware_find(const hardware **out, const char *name, error *err)
         *out = row;
         return OK;
     }
+    if (!err) /* the nearest names take their time */
+        return ERR_NOT_FOUND;
     if (!name || !*name)
         return error_set(err, ERR_NOT_FOUND, "hardware: no name; %s", all);
     char shown[SHOWN_MAX + 4], nearest[160];

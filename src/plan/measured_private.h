@@ -18,7 +18,10 @@ static inline bool run_hindered(const run_record *r)
     return r->power == POWER_BATTERY || (r->throttle_known && r->throttled);
 }
 
-/* Tokens/s that no run can reach there, by the tables; 0: hardware or model is not in them, or caches may help. */
+/* Puts the tables' own names for what they know by another ("apple-m4-max"). */
+void run_table_names(run_record *r);
+/* Tokens/s that no run can reach there, by the tables' own names; 0: hardware, model or type is not in them, or no
+ * decode. */
 double run_ceiling(const run_record *r);
 
 /* Leaves `most` records: those that go are the oldest of the groups that have the most. */

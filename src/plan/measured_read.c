@@ -177,6 +177,7 @@ status run_record_check(run_record *r, uint64_t now_s, error *err)
     tidy_name(r->hardware, sizeof r->hardware, true);
     tidy_name(r->model, sizeof r->model, true);
     tidy_name(r->type, sizeof r->type, false);
+    run_table_names(r);
     return check_rates(r, err);
 }
 

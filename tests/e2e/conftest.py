@@ -15,6 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADWAY = os.environ.get("HEADWAY", str(ROOT / "build" / "headway"))
 PATIENCE_S = 30
+os.environ["HEADWAY_RUNS"] = os.devnull  # what tests measure is not kept for the user's plans
 
 
 def pytest_configure(config):

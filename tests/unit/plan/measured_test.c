@@ -418,6 +418,62 @@ static void lines_that_are_wrong_do_not_stop_the_others(void **state)
     buf_free(&text);
 }
 
+/* ---- the tables ---- */
+
+static run_record of_m4_max(double tok_s, uint32_t batch, uint32_t depth)
+{
+    run_record r = plain(tok_s);
+    snprintf(r.hardware, sizeof r.hardware, "Apple M4 Max");
+    snprintf(r.model, sizeof r.model, "Qwen/Qwen3.6-35B-A3B");
+    snprintf(r.type, sizeof r.type, "MXFP8");
+    r.batch = batch;
+    r.prompt_tokens = depth;
+    return r;
+}
+
+static void other_names_become_those_of_the_tables(void **state)
+{
+    (void)state;
+    run_record r = of_m4_max(65, 1, 0);
+    error err = {""};
+    assert_int_equal(run_record_check(&r, NOW, &err), OK);
+    assert_string_equal(r.hardware, "m4-max");
+    assert_string_equal(r.model, "qwen3.6-35b-a3b");
+    assert_string_equal(r.type, "mxfp8");
+}
+
+static void a_rate_above_the_ceiling_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        double tok_s;
+        uint32_t batch, depth;
+        bool fine;
+    } cases[] = {{170, 1, 0, true},      {200, 1, 0, false},    {150, 1, 23000, true},
+                 {170, 1, 60000, false}, {170, 2, 60000, true}, {1300, 8, 0, true}, /* all rows at the same experts */
+                 {1500, 8, 0, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_record r = of_m4_max(cases[i].tok_s, cases[i].batch, cases[i].depth);
+        error err = {""};
+        if ((run_record_check(&r, NOW, &err) == OK) != cases[i].fine)
+            fail_msg("%g: %s", cases[i].tok_s, err.text);
+        if (!cases[i].fine)
+            assert_non_null(strstr(err.text, "the most that m4-max can do with qwen3.6-35b-a3b:mxfp8"));
+    }
+    run_record r = of_m4_max(3000, 1, 4096); /* a prompt's rate is another thing */
+    r.kind = RUN_PREFILL;
+    assert_int_equal(run_record_check(&r, NOW, NULL), OK);
+    r = of_m4_max(1e6, 1, 0); /* small, in a cache: and yet there is an end */
+    snprintf(r.model, sizeof r.model, "smollm2-135m");
+    snprintf(r.type, sizeof r.type, "q4_1");
+    assert_int_equal(run_record_check(&r, NOW, NULL), ERR_INVALID);
+    r.tok_s = 8000;
+    assert_int_equal(run_record_check(&r, NOW, NULL), OK);
+    r = of_m4_max(1e6, 1, 0); /* a type that is in no table: nothing is known */
+    snprintf(r.type, sizeof r.type, "zip");
+    assert_int_equal(run_record_check(&r, NOW, NULL), OK);
+}
+
 /* ---- the same by a naive model ---- */
 
 enum { LINES = 40 };
@@ -579,6 +635,8 @@ int main(void)
         cmocka_unit_test(hindered_runs_count_only_alone),
         cmocka_unit_test(an_outlier_needs_four_others_and_a_factor_of_two),
         cmocka_unit_test(lines_that_are_wrong_do_not_stop_the_others),
+        cmocka_unit_test(other_names_become_those_of_the_tables),
+        cmocka_unit_test(a_rate_above_the_ceiling_is_refused),
         cmocka_unit_test(import_is_what_a_naive_one_does_in_any_order),
         cmocka_unit_test(the_oldest_of_the_largest_group_go_first),
         cmocka_unit_test(the_runs_that_ship_are_all_read),
