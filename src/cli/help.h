@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-enum { FLAGS_MAX = 32, OPERANDS_MAX = 8 };
+enum { FLAGS_MAX = 64, OPERANDS_MAX = 8 };
 
 typedef struct {
     const char *name;     /* "--port" */

@@ -5,6 +5,47 @@
 
 enum { WIDTH = 430, HEIGHT = 256, LEFT = 46, RIGHT = 14, TOP = 14, BOTTOM = 42, TICKS_MAX = 24 };
 
+/* ---- the page around ---- */
+
+const char plot_page_style[] =
+    ":root{color-scheme:light dark;--ground:#fbfaf8;--card:#fff;--ink:#1c1d21;--soft:#5f636c;--line:#e2e0db;"
+    "--s0:#c02626;--s1:#7d7f86;--s2:#6d3fb4;--s3:#b65c00;--s4:#0b6bcb;--s5:#1f7a45;--s6:#0f7f8c;--s7:#a1307e}\n"
+    "@media(prefers-color-scheme:dark){:root{--ground:#15171b;--card:#1d2026;--ink:#e8e8e6;--soft:#a3a8b2;"
+    "--line:#343840;--s0:#ff7a70;--s1:#a0a4ad;--s2:#b99af0;--s3:#f0a04b;--s4:#63b0ff;--s5:#67c98f;--s6:#4fc3cf;"
+    "--s7:#ee88c9}}\n"
+    "*{box-sizing:border-box}body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,"
+    "sans-serif}main{max-width:1260px;margin:0 auto;padding:28px 20px 60px}h1{font-size:26px;margin:0;"
+    "letter-spacing:-.02em}h2{font-size:18px;margin:40px 0 6px}p{margin:4px 0 "
+    "12px;max-width:78ch;overflow-wrap:anywhere}"
+    ".soft,figcaption,caption{color:var(--soft);font-size:13.5px}\n"
+    ".choice{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--s4);border-radius:8px;"
+    "padding:14px 18px;margin:18px 0}.choice b{font-size:20px;letter-spacing:-.01em}.choice p{margin:4px 0 "
+    "0;max-width:100ch}"
+    "code{font:13.5px ui-monospace,monospace;overflow-wrap:anywhere}pre{font:13.5px/1.5 ui-monospace,monospace;"
+    "white-space:pre-wrap}\n"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,350px),1fr));gap:16px}"
+    "figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px 8px}"
+    "figcaption{color:var(--ink);font-weight:600;font-size:14px;margin-bottom:8px}\n"
+    "svg{display:block;width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:var(--soft)}"
+    ".axis{stroke:var(--line)}.bound{stroke:var(--ink);stroke-dasharray:5 4;fill:none;opacity:.7}"
+    "svg "
+    ".level{fill:var(--ink);paint-order:stroke;stroke:var(--card);stroke-width:4px}.line{fill:none;stroke:currentColor;"
+    "stroke-width:2}.reach{stroke:currentColor;"
+    "stroke-width:2;opacity:.35}circle{fill:currentColor}.mark{fill:none;stroke:var(--ink);stroke-width:2}\n"
+    ".s0{color:var(--s0)}.s1{color:var(--s1)}.s2{color:var(--s2)}.s3{color:var(--s3)}.s4{color:var(--s4)}"
+    ".s5{color:var(--s5)}.s6{color:var(--s6)}.s7{color:var(--s7)}\n"
+    "ul.key{list-style:none;display:flex;flex-wrap:wrap;gap:4px 20px;padding:0;margin:8px 0 14px;font-size:14px}"
+    "ul.key i{display:inline-block;width:12px;height:12px;border-radius:3px;background:currentColor;margin-right:7px}"
+    "ul.key span{color:var(--ink)}ul.key i.ring{background:none;border:2px solid var(--ink);border-radius:50%}\n"
+    "details{margin-top:12px}summary{cursor:pointer;color:var(--soft)}.scroll{overflow-x:auto}"
+    "table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;margin:10px 0}"
+    "th,td{text-align:right;padding:4px 12px;border-bottom:1px solid var(--line);white-space:nowrap}"
+    "th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}caption{text-align:left;"
+    "padding:0 12px 4px}tr.choice-row td{font-weight:650}\n"
+    ":focus-visible{outline:2px solid var(--s4);outline-offset:2px}";
+
+/* ---- numbers and words ---- */
+
 typedef struct {
     double from, to; /* of the values, or of their logarithms */
     bool log;

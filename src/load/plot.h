@@ -29,6 +29,7 @@ typedef struct {
 /* Values that are not finite, or not > 0 on a logarithmic axis, are left out. Nothing at all to draw: nothing is
  * appended. */
 void plot_svg(const plot *p, buf *out);
+extern const char plot_page_style[];        /* of pages with plots: figures in .plots, ul.key, tables, light and dark */
 void plot_text(buf *out, const char *text); /* escaped for HTML */
 void plot_number(buf *out, double value);   /* 3 digits, thousands as k, M, G */
 

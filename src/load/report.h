@@ -16,7 +16,8 @@ typedef struct {
     const load_samples *samples;
     const load_summary *summary;
     canary_report canary;
-    bool stopped; /* Ctrl-C */
+    bool stopped;   /* Ctrl-C */
+    bool simulated; /* on a virtual clock: no client's machine, no date */
 } load_report;
 
 void report_text(const load_report *r, buf *out);

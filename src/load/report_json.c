@@ -250,7 +250,8 @@ void report_json(const load_report *r, unsigned flags, buf *out)
     put_number(out, "scale", r->scale);
     buf_byte(out, ',');
     put_number(out, "tokens_per_word", r->tokens_per_word);
-    buf_printf(out, ",\"stopped\":%s,\"bounds\":{", r->stopped ? "true" : "false");
+    buf_printf(out, ",\"stopped\":%s%s,\"bounds\":{", r->stopped ? "true" : "false",
+               r->simulated ? ",\"simulated\":true" : "");
     put_number(out, "gap_ms", r->bounds.gap_ms);
     buf_byte(out, ',');
     put_number(out, "ttft_ms", r->bounds.ttft_ms);

@@ -124,6 +124,8 @@ static void put_worst(const load_report *r, buf *out)
         buf_printf(out, "worst gap  %.1f ms: %s, %s session %u turn %u, %.1f s after the start\n", worst, phase,
                    load_role_name(s->role), s->session, s->turn, at_s);
     }
+    if (r->simulated)
+        return;
     buf_printf(out, "canary     the machine's largest hole in this client: %.1f ms (%llu over 5 ms)",
                (double)r->canary.worst_us / 1e3, (unsigned long long)r->canary.over_5ms);
     if (r->canary.worst_at_us)
@@ -152,8 +154,11 @@ static void put_refusals(const load_report *r, buf *out)
 
 void report_text(const load_report *r, buf *out)
 {
-    buf_printf(out, "bench %s  %s  model %s  seed %llu  scale %.3g  %.2f tokens a word\n\n", r->kind, r->url, r->model,
-               (unsigned long long)r->seed, r->scale, r->tokens_per_word);
+    buf_printf(out, "%s%s  %s  model %s  seed %llu  scale %.3g", r->simulated ? "" : "bench ", r->kind, r->url,
+               r->model, (unsigned long long)r->seed, r->scale);
+    if (!r->simulated)
+        buf_printf(out, "  %.2f tokens a word", r->tokens_per_word);
+    buf_text(out, "\n\n");
     put_cells(r, out);
     buf_byte(out, '\n');
     put_slowdowns(r, out);

@@ -40,14 +40,50 @@ static uint32_t scaled(const workload *w, double tokens)
     return n < PROMPT_MIN ? PROMPT_MIN : n > 1e8 ? 100000000 : (uint32_t)n;
 }
 
+/* About `mean`, by the spread; `usual` where none was given. */
+static range sized(const workload *w, uint32_t mean, range usual)
+{
+    double reach = w->sizes.spread * mean;
+    return mean ? (range){(uint32_t)(mean - reach), (uint32_t)(mean + reach)} : usual;
+}
+
+static range document_range(const workload *w)
+{
+    return sized(w, w->sizes.document_tokens, document_prompt);
+}
+
+static range answer_range(uint32_t tokens, range usual)
+{
+    return tokens ? (range){tokens, tokens} : usual;
+}
+
+/* Unscaled: what all agents share, of the first prompt half at most. */
+static uint32_t agent_shared(const workload *w)
+{
+    uint32_t least = sized(w, w->sizes.prompt_tokens, (range){2 * AGENT_SHARED, 0}).low;
+    return least < 2 * AGENT_SHARED ? least / 2 : AGENT_SHARED;
+}
+
+/* The session's own part of the first prompt. */
+static range agent_first(const workload *w)
+{
+    range first = sized(w, w->sizes.prompt_tokens, agent_task);
+    uint32_t shared = w->sizes.prompt_tokens ? agent_shared(w) : 0;
+    return (range){first.low - shared, first.high - shared};
+}
+
 static void agent_session(const workload *w, rng *r, load_session *out)
 {
-    out->shared_tokens = scaled(w, AGENT_SHARED);
+    range answer = answer_range(w->sizes.output_tokens, agent_answer), first = agent_first(w);
+    out->shared_tokens = scaled(w, agent_shared(w));
     out->turn_count = draw(r, agent_turns);
-    for (uint32_t i = 0; i < out->turn_count; i++)
-        out->turns[i] = (load_turn){.prompt_tokens = scaled(w, draw(r, i ? agent_result : agent_task)),
-                                    .output_tokens = draw(r, agent_answer),
+    for (uint32_t i = 0; i < out->turn_count; i++) {
+        out->turns[i] = (load_turn){.prompt_tokens = scaled(w, draw(r, i ? agent_result : first)),
+                                    .output_tokens = draw(r, answer),
                                     .think_us = draw(r, i ? agent_think_ms : agent_start_ms) * 1000ull};
+        if (i && w->sizes.think_s > 0)
+            out->turns[i].think_us = (uint64_t)(w->sizes.think_s * 1e6);
+    }
 }
 
 void workload_session(const workload *w, load_role role, uint32_t index, load_session *out)
@@ -60,7 +96,8 @@ void workload_session(const workload *w, load_role role, uint32_t index, load_se
     if (role == LOAD_AGENTS) {
         agent_session(w, &r, out);
     } else if (role == LOAD_DOCUMENTS) {
-        out->turns[0] = (load_turn){scaled(w, draw(&r, document_prompt)), draw(&r, document_answer), 0};
+        range answer = answer_range(w->sizes.document_output, document_answer);
+        out->turns[0] = (load_turn){scaled(w, draw(&r, document_range(w))), draw(&r, answer), 0};
     } else {
         const trace_row *row = &w->trace->rows[index % w->trace->row_count];
         out->turns[0] = (load_turn){scaled(w, row->input_tokens), row->output_tokens ? row->output_tokens : 1, 0};
@@ -73,10 +110,12 @@ void workload_session(const workload *w, load_role role, uint32_t index, load_se
 uint64_t workload_longest(const workload *w, load_role role)
 {
     if (role == LOAD_DOCUMENTS)
-        return (uint64_t)scaled(w, document_prompt.high) + document_answer.high;
+        return (uint64_t)scaled(w, document_range(w).high) +
+               answer_range(w->sizes.document_output, document_answer).high;
     if (role == LOAD_AGENTS)
-        return (uint64_t)scaled(w, AGENT_SHARED) + scaled(w, agent_task.high) +
-               (uint64_t)agent_turns.high * (scaled(w, agent_result.high) + agent_answer.high);
+        return (uint64_t)scaled(w, agent_shared(w)) + scaled(w, agent_first(w).high) +
+               (uint64_t)agent_turns.high *
+                   (scaled(w, agent_result.high) + answer_range(w->sizes.output_tokens, agent_answer).high);
     uint64_t longest = 0;
     for (uint32_t i = 0; i < w->trace->row_count; i++) {
         const trace_row *row = &w->trace->rows[i];
@@ -119,8 +158,10 @@ static void plan_mixed(const plan_options *o, load_plan *out)
     double seconds = timed ? o->duration_s : mixed_s;
     uint32_t documents = o->requests ? o->requests : timed ? 0 : MIXED_DOCUMENTS;
     const plan_options agents = {.agents = o->agents}; /* --rate is the documents': agents go on in sessions */
+    uint64_t head_us = o->head_start_s > 0 ? share_us(o->head_start_s, 1) : 0;
     *out = (load_plan){.phase_count = 3};
-    out->phases[0] = (load_phase){.name = "agents alone", .duration_us = share_us(seconds, 0.2), .group_count = 1};
+    out->phases[0] =
+        (load_phase){.name = "agents alone", .duration_us = share_us(seconds, 0.2) + head_us, .group_count = 1};
     out->phases[0].groups[0] = group_of(&agents, LOAD_AGENTS, 0);
     out->phases[1] = (load_phase){.name = "documents alone",
                                   .duration_us = o->requests ? 0 : share_us(seconds, 0.25),
@@ -128,13 +169,31 @@ static void plan_mixed(const plan_options *o, load_plan *out)
                                   .group_count = 1};
     out->phases[1].groups[0] = group_of(o, LOAD_DOCUMENTS, (documents + 1) / 2);
     out->phases[2] = (load_phase){.name = "together",
-                                  .duration_us = o->requests ? 0 : share_us(seconds, 0.55),
-                                  .at_least_us = fixed ? 0 : share_us(seconds, 0.35),
+                                  .duration_us = o->requests ? 0 : share_us(seconds, 0.55) + head_us,
+                                  .at_least_us = fixed ? 0 : share_us(seconds, 0.35) + head_us,
                                   .group_count = 2,
                                   .together = true};
     out->phases[2].groups[0] = group_of(&agents, LOAD_AGENTS, 0);
     out->phases[2].groups[1] = group_of(o, LOAD_DOCUMENTS, documents);
-    out->phases[2].groups[1].delay_us = share_us(seconds, 0.05);
+    out->phases[2].groups[1].delay_us = head_us ? head_us : share_us(seconds, 0.05);
+}
+
+void workload_day(uint32_t requests, load_plan *plan, workload_sizes *sizes)
+{
+    const double day_s = 86400, turns = 6; /* of a session, on average */
+    uint32_t documents = (uint32_t)(requests * 0.3), asked = requests - documents;
+    *sizes = (workload_sizes){.document_tokens = 14500,
+                              .document_output = 180,
+                              .prompt_tokens = 12500,
+                              .output_tokens = 180,
+                              .think_s = sizes->think_s > 0 ? sizes->think_s : 20,
+                              .spread = 0.4};
+    *plan = (load_plan){.phase_count = 1};
+    plan->phases[0] = (load_phase){.name = "day", .group_count = 1 + (documents > 0)};
+    plan->phases[0].groups[0] =
+        (load_group){.role = LOAD_AGENTS, .rate = asked / turns / day_s, .request_limit = asked};
+    plan->phases[0].groups[1] =
+        (load_group){.role = LOAD_DOCUMENTS, .rate = documents / day_s, .request_limit = documents};
 }
 
 void workload_plan(const plan_options *o, const trace_file *trace, load_plan *out)

@@ -34,10 +34,19 @@ typedef struct {
     double block_tokens;    /* of a block, scaled */
 } load_session;
 
+typedef struct { /* other sizes than the usual ones; 0: the usual */
+    uint32_t document_tokens, document_output;
+    uint32_t prompt_tokens, output_tokens; /* of an agent: its first prompt, what all share included; each answer */
+    double think_s;                        /* between an answer and the next turn, always so long */
+    double spread;                         /* document_tokens and prompt_tokens are drawn from so much less to so much
+                                              more: 0.4 is 60% to 140% */
+} workload_sizes;
+
 typedef struct {
     uint64_t seed;
     double scale;            /* multiplies prompt lengths */
     const trace_file *trace; /* NULL when no group is LOAD_TRACE */
+    workload_sizes sizes;
 } workload;
 
 void workload_session(const workload *w, load_role role, uint32_t index, load_session *out);
@@ -72,9 +81,14 @@ typedef struct { /* what was asked for; 0 or absent: the default */
     enum { BENCH_AGENTS, BENCH_DOCUMENTS, BENCH_MIXED, BENCH_TRACE } kind;
     uint32_t agents, workers, requests;
     double duration_s, rate;
+    double head_start_s; /* mixed: so long the agents are alone before the documents come, and so much longer in the
+                            phase without documents */
 } plan_options;
 
 void workload_plan(const plan_options *options, const trace_file *trace, load_plan *out);
+/* A day of a service in which 7 of 10 requests are agents' turns, in sessions that begin at random times, and the
+ * others documents at random times: `requests` of them in 24 hours, 77 tokens in for each one out. */
+void workload_day(uint32_t requests, load_plan *plan, workload_sizes *sizes);
 
 typedef struct { /* when do sessions start in an open loop? */
     rng random;
