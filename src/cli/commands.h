@@ -11,6 +11,7 @@ int render_main(int argc, char **argv);
 int synth_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
+int plan_main(int argc, char **argv);
 int simulate_main(int argc, char **argv);
 int hash_key_main(int argc, char **argv);
 

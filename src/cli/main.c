@@ -23,6 +23,7 @@ static const command commands[] = {
     {"synth", synth_main, "write a model of random weights in the shape of a config.json"},
     {"bench", bench_main, "measure this machine with a model"},
     {"tune", tune_main, "measure this machine under every policy, write settings for serve"},
+    {"plan", plan_main, "say what a machine will do with a model, before you buy or load it"},
     {"simulate", simulate_main, "what bench would report on other hardware, on a virtual clock"},
     {"hash-key", hash_key_main, "the hash of an API key, for the config file of serve"},
     {NULL, NULL, NULL},

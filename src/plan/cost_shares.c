@@ -1,46 +1,36 @@
 /* plan/cost_shares.c: how much of what the makers say is reached, by what is known to have been measured. A run's share
- * is that of its useful bytes in bandwidth; the runs of a family of devices, with dense models and with experts apart,
- * make the range. */
+ * is that of its useful bytes in bandwidth, or of its operations in the matmul rate. All runs of a family of devices,
+ * with dense models and with experts apart, make the range; the middle is that of Headway's own runs, or else of the
+ * fastest runtime, since nobody plans with a slow one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/measured.h"
 
-enum { KNOWN_MAX = 128, ROWS_MAX = 4 /* more rows may be bound by matmuls, and say nothing of bandwidth */ };
+enum { SAMPLES_MAX = 128, ROWS_MAX = 4 /* more rows may be bound by matmuls, and say nothing of bandwidth */ };
+enum { CHUNK = 2048 /* of the prompts of known runs */ };
 
 static const double dense_low = 0.75, dense_high = 0.85, dense_middle = 0.80;
 static const double experts_low = 0.15, experts_high = 0.60; /* where nothing at all is known */
-static const double read_share = 0.85, matmul_share = 0.50, overhead_s = 0.02;
+static const double read_share = 0.85, overhead_s = 0.02;
+/* Of prompts, where no run is known: cards reach two fifths of what their makers say, chips with little to say nearly
+ * all. */
+static const double matmul_shares[HW_KINDS] = {0.82, 0.40, 0.40, 0.60, 0.40, 0.40};
 static const double margin = 0.01; /* of a range, so that rounding leaves its runs inside */
 
 typedef struct {
-    double values[KNOWN_MAX];
+    const char *family;
+    char runtime[48];
+    double share, low, high; /* low and high: of the run's repeats */
+} share_sample;
+
+typedef struct {
+    share_sample items[SAMPLES_MAX];
     uint32_t count;
 } share_list;
 
-typedef struct {
-    share_list decode, matmul;
-} family_shares;
-
-static void add(share_list *l, double value)
-{
-    if (l->count < KNOWN_MAX && isfinite(value) && value > 0)
-        l->values[l->count++] = value;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of a list with at least one. */
-static double median(share_list *l)
-{
-    qsort(l->values, l->count, sizeof *l->values, by_value);
-    return l->count % 2 ? l->values[l->count / 2] : sqrt(l->values[l->count / 2 - 1] * l->values[l->count / 2]);
-}
+/* ---- a run's share ---- */
 
 /* The box of a run; false: its hardware, model or type is in no table. */
 static bool box_of(const run_record *r, cost_box *b)
@@ -53,7 +43,6 @@ static bool box_of(const run_record *r, cost_box *b)
         weight_type_find(&type, r->type, NULL))
         return false;
     *b = (cost_box){.hw = *hw, .devices = 1, .shape = *shape, .type = *type, .kv_bits = 16};
-    b->shares = (cost_shares){.decode = 1, .read = read_share, .matmul = 1};
     model_shape_sums(shape, &b->sums);
     return true;
 }
@@ -67,7 +56,7 @@ static double decode_share(const run_record *r, const cost_box *b)
 /* What is left of the run's time when its weights were read; 0: nothing is. */
 static double prefill_share(const run_record *r, const cost_box *b)
 {
-    double chunk = fmin(r->prompt_tokens, 2048), rate = cost_matmul_rate(b), count = r->prompt_tokens;
+    double chunk = fmin(r->prompt_tokens, CHUNK), rate = cost_matmul_rate(b), count = r->prompt_tokens;
     if (rate <= 0 || count < 1)
         return 0;
     double reads = ceil(count / chunk) * cost_step_weight_bytes(b, chunk) / (cost_bandwidth(b) * read_share);
@@ -75,78 +64,133 @@ static double prefill_share(const run_record *r, const cost_box *b)
     return compute_s > 0 ? fmin(cost_prefill_flops(b, 0, count) / rate / compute_s, 1) : 0;
 }
 
-/* `family` NULL: of any. */
-static void collect(family_shares *out, const char *family, bool experts)
+static void collect(share_list *out, run_kind kind, bool experts)
 {
     run_record r;
     cost_box b;
-    *out = (family_shares){0};
-    for (const char *const *line = known_runs; *line; line++) {
-        if (run_record_read(&r, span_from(*line), NULL) || !box_of(&r, &b) || (b.shape.experts > 0) != experts ||
-            (family && strcmp(b.hw.family, family) != 0))
+    out->count = 0;
+    for (const char *const *line = known_runs; *line && out->count < SAMPLES_MAX; line++) {
+        if (run_record_read(&r, span_from(*line), NULL) || r.kind != kind || !box_of(&r, &b) ||
+            (b.shape.experts > 0) != experts || (kind == RUN_DECODE && r.batch > ROWS_MAX))
             continue;
-        if (r.kind == RUN_PREFILL)
-            add(&out->matmul, prefill_share(&r, &b));
-        else if (r.batch <= ROWS_MAX)
-            add(&out->decode, decode_share(&r, &b));
+        double share = kind == RUN_PREFILL ? prefill_share(&r, &b) : decode_share(&r, &b);
+        if (!isfinite(share) || share <= 0)
+            continue;
+        share_sample *s = &out->items[out->count++];
+        *s = (share_sample){.family = b.hw.family, .share = share};
+        memcpy(s->runtime, r.runtime, sizeof s->runtime);
+        s->low = r.tok_s_low > 0 ? share * r.tok_s_low / r.tok_s : share;
+        s->high = r.tok_s_high > 0 ? share * r.tok_s_high / r.tok_s : share;
     }
 }
 
-static void take_decode(cost_shares *out, share_list *known)
+/* ---- the middle ---- */
+
+static int by_value(const void *a, const void *b)
 {
-    out->decode = median(known); /* sorted now */
-    out->decode_low = fmin(out->decode_low, known->values[0] * (1 - margin));
-    out->decode_high = fmax(out->decode_high, known->values[known->count - 1] * (1 + margin));
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static void take_dense(cost_shares *out, share_list *known)
+/* Shares differ by factors: of two in the middle the geometric mean. 0 of none. */
+static double median(double *values, uint32_t count)
 {
-    *out = (cost_shares){.decode = dense_middle, .decode_low = dense_low, .decode_high = dense_high};
-    out->why = "dense models reach 0.75 to 0.85";
-    if (!known->count)
-        return;
-    take_decode(out, known);
-    out->why = "dense models: 0.75 to 0.85, widened by the known runs of this family of devices";
+    if (!count)
+        return 0;
+    qsort(values, count, sizeof *values, by_value);
+    return count % 2 ? values[count / 2] : sqrt(values[count / 2 - 1] * values[count / 2]);
 }
 
-static void take_experts(cost_shares *out, share_list *known)
+static double runtime_middle(const share_list *l, const char *family, const char *runtime)
 {
-    family_shares any;
-    *out = (cost_shares){.decode_low = 1, .decode_high = 0};
-    out->why = "experts: the known runs of this family of devices";
-    if (known->count) {
-        take_decode(out, known);
-        return;
+    double values[SAMPLES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++)
+        if (!strcmp(l->items[i].family, family) && !strcmp(l->items[i].runtime, runtime))
+            values[count++] = l->items[i].share;
+    return median(values, count);
+}
+
+/* 0: nothing is known of it. */
+static double family_middle(const share_list *l, const char *family)
+{
+    double best = runtime_middle(l, family, "headway");
+    for (uint32_t i = 0; i < l->count && best <= 0; i++)
+        for (uint32_t k = i; k < l->count; k++)
+            if (!strcmp(l->items[k].family, family))
+                best = fmax(best, runtime_middle(l, family, l->items[k].runtime));
+    return best;
+}
+
+/* Of the families, each of which has one voice. */
+static double any_middle(const share_list *l)
+{
+    double values[SAMPLES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        uint32_t first = 0;
+        while (strcmp(l->items[first].family, l->items[i].family) != 0)
+            first++;
+        if (first == i)
+            values[count++] = family_middle(l, l->items[i].family);
     }
-    collect(&any, NULL, true);
-    out->why = "experts: the known runs of all families of devices, none of this one";
-    if (any.decode.count)
-        take_decode(out, &any.decode);
-    else
-        *out = (cost_shares){.decode = sqrt(experts_low * experts_high),
-                             .decode_low = experts_low,
-                             .decode_high = experts_high,
-                             .why = "experts: a guess, no run is known"};
+    return median(values, count);
+}
+
+/* ---- the range ---- */
+
+/* `family` NULL: of all. */
+static void widen(cost_shares *out, const share_list *l, const char *family)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (family && strcmp(l->items[i].family, family) != 0)
+            continue;
+        out->decode_low = fmin(out->decode_low, l->items[i].low * (1 - margin));
+        out->decode_high = fmax(out->decode_high, l->items[i].high * (1 + margin));
+    }
+}
+
+static void take_dense(cost_shares *out, const share_list *known, const char *family)
+{
+    double middle = family_middle(known, family);
+    out->decode_low = dense_low;
+    out->decode_high = dense_high;
+    out->decode = middle > 0 ? middle : dense_middle;
+    out->why = middle > 0 ? "0.75 to 0.85, as dense models reach, and what is known of this family of devices"
+                          : "0.75 to 0.85 of the bandwidth, as dense models reach";
+    widen(out, known, family);
+}
+
+static void take_experts(cost_shares *out, const share_list *known, const char *family)
+{
+    double middle = family_middle(known, family);
+    out->decode_low = 1;
+    out->decode_high = 0;
+    out->decode = middle > 0 ? middle : any_middle(known);
+    out->why = middle > 0 ? "what is known of models with experts on this family of devices"
+                          : "what is known of models with experts on any device; nothing is of this family";
+    widen(out, known, middle > 0 ? family : NULL);
+    if (known->count)
+        return;
+    out->decode_low = experts_low;
+    out->decode_high = experts_high;
+    out->decode = sqrt(experts_low * experts_high);
+    out->why = "a guess: no run of a model with experts is known";
 }
 
 cost_shares cost_shares_for(const hardware *hw, const model_shape *shape)
 {
-    cost_shares out;
-    family_shares known = {0};
+    cost_shares out = {.read = read_share, .matmul = matmul_shares[hw->kind], .overhead_s = overhead_s};
+    share_list known = {.count = 0};
+    const char *family = hw->family ? hw->family : "other";
     bool experts = shape && shape->experts > 0;
-    if (shape && hw->family)
-        collect(&known, hw->family, experts);
-    if (experts)
-        take_experts(&out, &known.decode);
-    else
-        take_dense(&out, &known.decode);
-    if (shape && hw->family && !known.matmul.count) { /* a prompt's matmuls differ less */
-        family_shares other;
-        collect(&other, hw->family, !experts);
-        known.matmul = other.matmul;
-    }
-    out.matmul = known.matmul.count ? median(&known.matmul) : matmul_share;
-    out.read = read_share;
-    out.overhead_s = overhead_s;
+    if (shape)
+        collect(&known, RUN_DECODE, experts);
+    (experts ? take_experts : take_dense)(&out, &known, family);
+    if (shape)
+        collect(&known, RUN_PREFILL, experts);
+    double matmul = shape ? family_middle(&known, family) : 0;
+    if (matmul > 0)
+        out.matmul = matmul;
     return out;
 }

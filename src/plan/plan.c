@@ -52,46 +52,63 @@ static double share_of(const cost_box *b, const run_summary *m, uint32_t batch, 
     return cost_step_bytes(b, batch, depth) * m->median / batch / cost_bandwidth(b);
 }
 
-/* By the pair's run that is nearest in depth, of as many streams or of one; else the shares'. */
-static double calibrated_share(const plan_work *w, uint32_t batch, double depth)
+/* The run of the pair that is nearest, first in streams, then in depth. */
+plan_near plan_nearest(const plan_work *w, run_kind kind, uint32_t batch, double depth)
 {
-    static const double places[] = {0, 2048, 4096, 8192, 16384, 32768, 65536, 131072};
-    const cost_box *b = &w->r->box;
-    double best = INFINITY, share = b->shares.decode;
-    for (int pass = 0; pass < 2 && w->pair.count; pass++) {
-        uint32_t rows = pass ? 1 : batch;
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-            double far = fabs(log((places[i] + 1000) / (depth + 1000))) + 10 * pass;
-            run_summary m = far < best ? plan_find(w, RUN_DECODE, rows, places[i]) : (run_summary){0};
-            if (!m.n)
-                continue;
-            best = far;
-            share = share_of(b, &m, rows, places[i]);
-        }
+    enum { OTHER_BATCH = 100 /* farther than any depth */ };
+    plan_near near = {.batch = batch, .depth = depth};
+    double best = INFINITY;
+    for (uint32_t i = 0; i < w->pair.count; i++) {
+        const run_record *run = &w->pair.items[i];
+        double far = fabs(log((run->prompt_tokens + 1000) / (depth + 1000))) +
+                     OTHER_BATCH * fabs(log((double)run->batch / batch));
+        if (run->kind != kind || far >= best)
+            continue;
+        best = far;
+        near.batch = run->batch;
+        near.depth = run->prompt_tokens;
     }
-    return share;
+    if (isfinite(best))
+        near.runs = plan_find(w, kind, near.batch, near.depth);
+    return near;
 }
 
+static void decode_bytes(const cost_box *b, plan_decode *d)
+{
+    d->weight_bytes = cost_step_weight_bytes(b, d->batch);
+    d->kv_bytes = d->batch * cost_kv_bytes(b, d->depth);
+    d->state_bytes = 2.0 * d->batch * b->sums.state_bytes;
+    d->experts = cost_experts_touched(&b->shape, d->batch);
+    d->ceiling = d->batch / cost_ceiling_s(b, d->batch, d->depth);
+}
+
+/* A run of the pair at this depth and batch is the estimate; the nearest other one gives the share of the bandwidth,
+ * with its own spread; else the shares of the family do. */
 static plan_decode decode_at(const plan_work *w, uint32_t batch, double depth)
 {
     const cost_box *b = &w->r->box;
-    run_summary m = plan_find(w, RUN_DECODE, batch, depth);
-    double share = m.n ? share_of(b, &m, batch, depth) : calibrated_share(w, batch, depth);
-    plan_decode d = {.batch = batch, .depth = depth, .share = share, .measured = m};
-    d.weight_bytes = cost_step_weight_bytes(b, batch);
-    d.kv_bytes = batch * cost_kv_bytes(b, depth);
-    d.state_bytes = 2.0 * batch * b->sums.state_bytes;
-    d.experts = cost_experts_touched(&b->shape, batch);
-    d.ceiling = batch / cost_ceiling_s(b, batch, depth);
-    double seconds = cost_decode_share_s(b, batch, depth, share);
-    double bytes_s = cost_step_bytes(b, batch, depth) / (cost_bandwidth(b) * share) + cost_link_s(b, batch);
-    d.by_matmul = !m.n && seconds > bytes_s * (1 + 1e-9);
-    d.estimate = m.n ? m.median : batch / seconds;
-    d.low = fmin(d.estimate, batch / cost_decode_share_s(b, batch, depth, b->shares.decode_low));
-    d.high = fmax(d.estimate, batch / cost_decode_share_s(b, batch, depth, b->shares.decode_high));
-    if (m.n) {
-        d.low = fmin(d.low, m.low);
-        d.high = fmax(d.high, m.high);
+    plan_decode d = {.batch = batch, .depth = depth, .measured = plan_find(w, RUN_DECODE, batch, depth)};
+    plan_near near = {.runs = d.measured, .batch = batch, .depth = depth};
+    if (!d.measured.n)
+        near = plan_nearest(w, RUN_DECODE, batch, depth);
+    double low = b->shares.decode_low, high = b->shares.decode_high;
+    d.share = b->shares.decode;
+    d.calibrated = near.runs.n > 0;
+    if (d.calibrated) {
+        d.share = share_of(b, &near.runs, near.batch, near.depth);
+        low = fmin(low, d.share * near.runs.low / near.runs.median);
+        high = fmax(high, d.share * near.runs.high / near.runs.median);
+    }
+    decode_bytes(b, &d);
+    double seconds = cost_decode_share_s(b, batch, depth, d.share);
+    double bytes_s = cost_step_bytes(b, batch, depth) / (cost_bandwidth(b) * d.share) + cost_link_s(b, batch);
+    d.by_matmul = !d.measured.n && seconds > bytes_s * (1 + 1e-9);
+    d.estimate = d.measured.n ? d.measured.median : batch / seconds;
+    d.low = fmin(d.estimate, batch / cost_decode_share_s(b, batch, depth, low));
+    d.high = fmax(d.estimate, batch / cost_decode_share_s(b, batch, depth, high));
+    if (d.measured.n) {
+        d.low = fmin(d.low, d.measured.low);
+        d.high = fmax(d.high, d.measured.high);
     }
     d.step_s = batch / d.estimate;
     return d;

@@ -45,6 +45,7 @@ typedef struct { /* tokens/s of all streams together */
     double experts;                             /* touched in a layer */
     double ceiling, low, high, estimate, step_s;
     double share;         /* of the ceiling's bytes, by which the estimate was made */
+    bool calibrated;      /* share is that of the pair's nearest run */
     bool by_matmul;       /* the step is bound by operations, not by bytes */
     run_summary measured; /* n > 0: estimate is its median */
 } plan_decode;

@@ -33,7 +33,7 @@ typedef struct {
     plan_word (*word)(double);
 } compare_row;
 
-enum { ROWS = 16 };
+enum { ROWS = 17 };
 
 static double per(double value, double of)
 {
@@ -44,6 +44,13 @@ static double matmul(const plan_side *s)
 {
     double rate = cost_matmul_rate(&s->r->box);
     return rate > 0 ? rate / 1e12 : NAN;
+}
+
+/* Whatever the model: of dense f16, the share that prompts reach. */
+static double usable_matmul(const hardware *hw, double devices)
+{
+    double rate = hw->tflops[RATE_F16] > 0 ? hw->tflops[RATE_F16] : hw->tflops[RATE_F32];
+    return rate > 0 ? rate * devices * cost_shares_for(hw, NULL).matmul : NAN;
 }
 
 static plan_word seconds_word(double s)
@@ -69,6 +76,7 @@ static uint32_t fill_rows(const plan_side *a, const plan_side *b, compare_row ro
         double of[ROWS] = {known(hw->memory_gb * n),
                            bandwidth,
                            matmul(s[i]),
+                           usable_matmul(hw, n),
                            known(watts),
                            known(price),
                            known(r->decode.ceiling),
@@ -91,6 +99,7 @@ static uint32_t fill_rows(const plan_side *a, const plan_side *b, compare_row ro
     } names[ROWS] = {{"memory, GB", "memory_gb", plan_number},
                      {"bandwidth, GB/s", "bandwidth_gb_s", plan_number},
                      {"matmuls, T/s", "matmul_tera", plan_number},
+                     {"usable in f16, T/s", "usable_f16_tera", plan_number},
                      {"power, W", "watts", plan_number},
                      {"price, USD", "price_usd", plan_number},
                      {"decode ceiling, tok/s", "ceiling_tok_s", plan_number},
@@ -98,9 +107,9 @@ static uint32_t fill_rows(const plan_side *a, const plan_side *b, compare_row ro
                      {"prefill, tok/s", "prefill_tok_s", plan_number},
                      {"first token", "ttft_s", seconds_word},
                      {"warm sessions", "warm_sessions", plan_number},
-                     {"GB/s for a watt", "gb_s_per_watt", plan_number},
-                     {"decode for a watt", "decode_per_watt", plan_number},
-                     {"prefill for a watt", "prefill_per_watt", plan_number},
+                     {"GB/s a watt", "gb_s_per_watt", plan_number},
+                     {"decode a watt", "decode_per_watt", plan_number},
+                     {"prefill a watt", "prefill_per_watt", plan_number},
                      {"decode for 1,000 USD", "decode_per_1000_usd", plan_number},
                      {"prefill for 1,000 USD", "prefill_per_1000_usd", plan_number},
                      {"GB for 1,000 USD", "gb_per_1000_usd", plan_number}};
@@ -142,8 +151,9 @@ static void put_verdict(const plan_side *a, const plan_side *b, buf *out)
     put_percent(per(y->prefill.tok_s, x->prefill.tok_s), &line);
     buf_printf(&line, ", warm sessions %s instead of %s.", W(plan_count(y->memory.sessions_warm)),
                W(plan_count(x->memory.sessions_warm)));
-    if (isfinite(matmul(a)) && isfinite(matmul(b)))
-        buf_printf(&line, " Matmuls %sx, bandwidth %sx.", W(plan_number(matmul(b) / matmul(a))),
+    double more = usable_matmul(&y->box.hw, y->box.devices) / usable_matmul(&x->box.hw, x->box.devices);
+    if (isfinite(more))
+        buf_printf(&line, " Usable matmuls %sx, bandwidth %sx.", W(plan_number(more)),
                    W(plan_number(cost_bandwidth(&y->box) / cost_bandwidth(&x->box))));
     if (x->memory.fits != y->memory.fits)
         buf_printf(&line, " The load fits %s only.", x->memory.fits ? x->box.hw.name : y->box.hw.name);

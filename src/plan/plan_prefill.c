@@ -38,27 +38,15 @@ static void calibrate(plan_work *w, const run_summary *m, double count)
         b->shares.matmul = compute_s / left_s;
 }
 
-/* The pair's run that is nearest in length; an exact one is the rate. */
+/* An exact run of the pair is the rate; the nearest one says what its matmuls reach. */
 static void take_measured(plan_work *w, plan_prefill *p)
 {
-    static const double places[] = {512, 2048, 4096, 8192, 16384, 32768, 65536, 131072};
-    double best = INFINITY;
-    run_summary nearest = {0};
-    double at = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        double far = fabs(log(places[i] / p->prompt));
-        run_summary m = far < best ? plan_find(w, RUN_PREFILL, 1, places[i]) : (run_summary){0};
-        if (!m.n)
-            continue;
-        best = far;
-        nearest = m;
-        at = places[i];
-    }
+    plan_near near = plan_nearest(w, RUN_PREFILL, 1, p->prompt);
     p->measured = plan_find(w, RUN_PREFILL, 1, p->prompt);
     if (p->measured.n)
         calibrate(w, &p->measured, p->prompt);
-    else if (nearest.n)
-        calibrate(w, &nearest, at);
+    else if (near.runs.n)
+        calibrate(w, &near.runs, near.depth);
 }
 
 static void fill_chunk(const plan_work *w, plan_prefill *p)

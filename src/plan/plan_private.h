@@ -25,12 +25,18 @@ void plan_notes_fill(plan_work *w);
 
 /* plan.c */
 run_summary plan_find(const plan_work *w, run_kind kind, uint32_t batch, double depth);
+typedef struct {
+    run_summary runs; /* n = 0: the pair has none of that kind */
+    uint32_t batch;
+    double depth;
+} plan_near;
+plan_near plan_nearest(const plan_work *w, run_kind kind, uint32_t batch, double depth);
 double plan_memory_sessions(const plan_result *r, double usable); /* warm ones beside the rest */
 
 /* plan_text.c */
 void plan_put_wrapped(buf *out, const char *first, const char *indent, const char *text);
-void plan_put_basis(buf *out, const run_summary *m); /* "measured, n = 7, ..." or "est." */
-void plan_rates_text(const hardware *hw, buf *out);  /* ", 34.1 TFLOP/s f16" for each that is known */
+void plan_put_basis(buf *out, const run_summary *m, bool paper); /* "measured, n = 7, ..." or "est." */
+void plan_rates_text(const hardware *hw, buf *out);              /* ", 34.1 TFLOP/s in f16, 68.2 in fp8" */
 
 /* plan_json.c: numbers by hand, in a fixed order; what is not known is null */
 void plan_put_string(buf *out, const char *name, const char *text); /* name NULL: none */

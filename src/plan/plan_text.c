@@ -28,10 +28,10 @@ void plan_put_wrapped(buf *out, const char *first, const char *indent, const cha
 }
 
 /* "measured, n = 7, 2026-11-30, mlx-vlm" or "est." */
-void plan_put_basis(buf *out, const run_summary *m)
+void plan_put_basis(buf *out, const run_summary *m, bool paper)
 {
     if (!m->n) {
-        buf_text(out, "est.");
+        buf_text(out, paper ? "est., on paper only" : "est.");
         return;
     }
     buf_printf(out, "measured, n = %u, %s%s%s", m->n, m->date, m->runtimes[0] ? ", " : "", m->runtimes);
@@ -46,9 +46,13 @@ void plan_put_basis(buf *out, const run_summary *m)
 void plan_rates_text(const hardware *hw, buf *out)
 {
     static const char *const names[RATE_KINDS] = {"f32", "f16", "fp8", "int8", "fp4"};
-    for (int i = 0; i < RATE_KINDS; i++)
-        if (hw->tflops[i] > 0)
-            buf_printf(out, ", %s T%s/s %s", W(plan_number(hw->tflops[i])), i == RATE_INT8 ? "OP" : "FLOP", names[i]);
+    bool any = false;
+    for (int i = 0; i < RATE_KINDS; i++) {
+        if (hw->tflops[i] <= 0)
+            continue;
+        buf_printf(out, ", %s%s in %s", W(plan_number(hw->tflops[i])), any ? "" : " TFLOP/s", names[i]);
+        any = true;
+    }
 }
 
 static void put_head(const plan_request *q, const plan_result *r, buf *out)
@@ -78,7 +82,7 @@ static void put_head(const plan_request *q, const plan_result *r, buf *out)
         buf_printf(&line, ", %s", W(plan_bytes(b->hw.memory_gb * 1e9)));
     plan_rates_text(&b->hw, &line);
     if (b->hw.watts > 0)
-        buf_printf(&line, ", %s W (%s GB/s for a watt)", W(plan_number(b->hw.watts)),
+        buf_printf(&line, ", %s W (%s GB/s a watt)", W(plan_number(b->hw.watts)),
                    W(plan_number(b->hw.bandwidth_gb_s / b->hw.watts)));
     if (b->hw.price_usd > 0)
         buf_printf(&line, ", %s USD (%s)", W(plan_count(b->hw.price_usd)), b->hw.price_date);
@@ -146,7 +150,7 @@ static void put_row(const plan_decode *d, bool experts, buf *out)
     if (d->measured.n)
         buf_printf(out, "measured, n = %u\n", d->measured.n);
     else
-        buf_text(out, d->by_matmul ? "est., by matmuls\n" : "est.\n");
+        buf_text(out, d->by_matmul ? "est., by matmuls\n" : d->calibrated ? "est. by its runs\n" : "est.\n");
 }
 
 static void put_decode(const plan_request *q, const plan_result *r, buf *out)
@@ -156,12 +160,12 @@ static void put_decode(const plan_request *q, const plan_result *r, buf *out)
     if (d->estimate <= 0)
         return;
     buf_printf(out, "\ndecode      %s tok/s (", W(plan_number(d->estimate)));
-    plan_put_basis(out, &d->measured);
+    plan_put_basis(out, &d->measured, r->box.hw.kind == HW_SRAM);
     buf_printf(out, "), %s a step\n", W(plan_seconds(d->step_s)));
     buf_printf(out, "            ceiling %s tok/s, %.0f%% of it reached; range %s to %s\n", W(plan_number(d->ceiling)),
                100 * d->estimate / d->ceiling, W(plan_number(d->low)), W(plan_number(d->high)));
     buf line = {0};
-    buf_printf(&line, "Weights of a step at full bandwidth: %s / %s GB/s = %s. Range by: %s.",
+    buf_printf(&line, "Weights of a step at full bandwidth: %s / %s GB/s = %s. Range: %s.",
                W(plan_bytes(r->weights_only.weight_bytes)), W(plan_number(cost_bandwidth(&r->box) / 1e9)),
                W(plan_seconds(r->weights_only.weight_bytes / cost_bandwidth(&r->box))), r->box.shares.why);
     plan_put_wrapped(out, "            ", "            ", line.data ? line.data : "");
@@ -217,7 +221,7 @@ static void put_prefill(const plan_request *q, const plan_result *r, buf *out)
     if (p->given)
         buf_text(out, "given");
     else
-        plan_put_basis(out, &p->measured);
+        plan_put_basis(out, &p->measured, r->box.hw.kind == HW_SRAM);
     buf_text(out, ")\n");
     if (!p->given) {
         buf_printf(out, "            a chunk of %s tokens takes %s: matmuls %s, reading weights %s\n",

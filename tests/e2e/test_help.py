@@ -1,4 +1,4 @@
-"""headway --help, and of each command: they fit one screen of 80 by 24 (serve: by 40); wrong flags are named."""
+"""headway --help, and of each command: they fit one screen of 80 by 24 (serve, plan: by 40); wrong flags are named."""
 import os
 import pathlib
 import re
@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADWAY = os.environ.get("HEADWAY", str(ROOT / "build" / "headway"))
-COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "synth", "bench", "tune", "hash-key"]
+COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "synth", "bench", "tune", "plan", "hash-key"]
 
 
 def run(*arguments):
@@ -20,7 +20,7 @@ def test_help_fits_one_screen(command):
     done = run(*([command] if command else []), "--help")
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and done.stderr == ""
-    assert len(lines) <= (40 if command == "serve" else 24) and max(map(len, lines)) <= 80
+    assert len(lines) <= (40 if command in ("serve", "plan") else 24) and max(map(len, lines)) <= 80
 
 
 def test_help_lists_every_command():
