@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { KEY_BYTES = 128, NAME_BYTES = 96 };
+#define TYPE_NEAR 0.2 /* bits of a type and of a weight as stored differ by less than that share */
 
 typedef struct {
     const model_file *file;
@@ -16,7 +17,6 @@ typedef struct {
     model_shape *shape;
     uint64_t parameters, draft, bytes; /* of the text model, of draft layers, and what the first take */
     uint64_t type_bytes[DT_COUNT];
-    uint32_t total_layers;
 } gguf_reader;
 
 /* --- metadata --- */
@@ -30,7 +30,8 @@ static uint64_t number(const gguf_reader *r, const char *suffix, uint64_t fallba
     snprintf(key, sizeof key, "%.*s.%s", (int)(r->arch.size < 64 ? r->arch.size : 64), r->arch.data, suffix);
     if (model_file_u64(r->file, key, &value, NULL) == OK)
         return value;
-    if (model_file_array(r->file, key, &array, NULL) != OK || array.count == 0 || array.element == MV_STRING)
+    if (model_file_array(r->file, key, &array, NULL) != OK || array.count == 0 || array.element == MV_STRING ||
+        array.element == MV_F32 || array.element == MV_F64)
         return fallback;
     value = 0;
     for (uint64_t i = 0; i < array.count; i++) {
@@ -135,7 +136,6 @@ static void read_sizes(gguf_reader *r)
     model_shape *s = r->shape;
     const model_tensor *table = model_file_tensor(r->file, "token_embd.weight");
     uint64_t drafts = number(r, "nextn_predict_layers", 0), layers = number(r, "block_count", 0);
-    r->total_layers = small(layers);
     s->layers = small(drafts < layers ? layers - drafts : layers);
     s->layers = s->layers > UINT16_MAX ? UINT16_MAX : s->layers; /* refused below; not looked through */
     s->hidden = small(number(r, "embedding_length", 0));
@@ -273,22 +273,47 @@ static const char *type_called(uint32_t id)
     return NULL;
 }
 
-/* The type that most bytes are in, or the one whose bits are nearest where that has no name. */
+/* What the file calls itself; NULL: nothing that is known. */
+static const char *type_said(const gguf_reader *r)
+{
+    static const char *const NAMES[] = {
+        [0] = "f32",     [1] = "f16",     [2] = "q4_0",    [3] = "q4_1",    [7] = "q8_0",
+        [8] = "q5_0",    [9] = "q5_1",    [10] = "q2_k",   [11] = "q3_k_s", [12] = "q3_k_m",
+        [13] = "q3_k_l", [14] = "q4_k_s", [15] = "q4_k_m", [16] = "q5_k_s", [17] = "q5_k_m",
+        [18] = "q6_k",   [25] = "iq4_nl", [30] = "iq4_xs", [32] = "bf16",   [38] = "mxfp4",
+    };
+    uint64_t id;
+    if (model_file_u64(r->file, "general.file_type", &id, NULL) != OK || id >= sizeof NAMES / sizeof *NAMES)
+        return NULL;
+    return NAMES[id];
+}
+
+static const char *nearest_type(double bits)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < weight_type_count(); i++)
+        if (fabs(weight_type_at(i)->bits - bits) < fabs(weight_type_at(best)->bits - bits))
+            best = i;
+    return weight_type_at(best)->name;
+}
+
+/* What the file calls itself, if its bytes are near that; else what most bytes are in; else whose bits are nearest. A
+ * small model's tables are often stored wider than its name says. */
 static void name_type(const gguf_reader *r, char type[16])
 {
     uint32_t most = 0;
     for (uint32_t id = 0; id < DT_COUNT; id++)
         most = r->type_bytes[id] > r->type_bytes[most] ? id : most;
-    const char *name = type_called(most);
-    double bits = r->parameters ? 8.0 * (double)r->bytes / (double)r->parameters : 0, nearest = INFINITY;
-    for (size_t i = 0; !type_called(most) && i < weight_type_count(); i++) {
-        double far = fabs(weight_type_at(i)->bits - bits);
-        if (far < nearest) {
-            nearest = far;
-            name = weight_type_at(i)->name;
-        }
+    double bits = r->parameters ? 8.0 * (double)r->bytes / (double)r->parameters : 0;
+    const char *const names[] = {type_said(r), type_called(most)};
+    for (size_t i = 0; i < 2; i++) {
+        const weight_type *known;
+        if (!names[i] || weight_type_find(&known, names[i], NULL) != OK || fabs(known->bits / bits - 1) > TYPE_NEAR)
+            continue;
+        snprintf(type, 16, "%s", names[i]);
+        return;
     }
-    snprintf(type, 16, "%s", name ? name : "");
+    snprintf(type, 16, "%s", nearest_type(bits));
 }
 
 static void read_name(const gguf_reader *r)

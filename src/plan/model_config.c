@@ -32,6 +32,7 @@ enum { /* what a family is made of */
        ONE_WINDOW = 1024,  /* sliding_window, where given, holds for all layers */
        TWO_WINDOWS = 2048, /* every other layer has one */
        NO_ROUTER_BIAS = 4096,
+       ROUTER_BIAS = 8192,
 };
 
 typedef enum { NO_EXPERTS, QWEN_EXPERTS, SHARED_QWEN_EXPERTS, LOCAL_EXPERTS, ROUTED_EXPERTS } expert_keys;
@@ -59,6 +60,7 @@ static const struct family {
     {"olmo2", QK_NORM | WHOLE_NORM, NO_EXPERTS},
     {"olmo3", QK_NORM | WHOLE_NORM, NO_EXPERTS},
     {"gpt_oss", QKV_BIAS | GPT_OSS | TWO_WINDOWS, LOCAL_EXPERTS},
+    {"minimax_m2", QK_NORM | WHOLE_NORM | ROUTER_BIAS, LOCAL_EXPERTS},
     {"llama4", LLAMA4, LOCAL_EXPERTS},
     {"deepseek_v2", LATENT | NO_ROUTER_BIAS, ROUTED_EXPERTS},
     {"deepseek_v3", LATENT, ROUTED_EXPERTS},
@@ -334,7 +336,8 @@ static status read_local_experts(const reader *r, model_shape *s)
     if ((st = experts_at(r, "num_local_experts", &s->experts)) ||
         (st = count_at(r, "intermediate_size", NEEDED, 1, &s->expert_feed_forward)))
         return st;
-    s->router_bias = s->feed_forward_biases = has(r, GPT_OSS);
+    s->feed_forward_biases = has(r, GPT_OSS);
+    s->router_bias = has(r, GPT_OSS) || has(r, ROUTER_BIAS);
     if (!has(r, LLAMA4))
         return OK;
     s->shared_feed_forward = s->expert_feed_forward;

@@ -68,6 +68,7 @@ TINY = [
     ("olmo2", sizes(5, 96, 512, 6, 2, 0, 160, **IDS)),
     ("olmo3", sizes(5, 96, 512, 6, 2, 0, 160, sliding_window=64, **IDS)),
     ("gpt_oss", sizes(5, 96, 512, 6, 2, 20, 56, num_local_experts=7, num_experts_per_tok=2)),
+    ("minimax_m2", sizes(*SMALL, num_local_experts=7, num_experts_per_tok=2)),
     ("llama4_text", sizes(8, 96, 512, 6, 2, 20, 64, intermediate_size_mlp=128, num_local_experts=7,
                           interleave_moe_layer_step=2)),
     ("deepseek_v2", sizes(5, 96, 512, 4, 4, 0, 160, **routed(7, 2, 32, 2, 2), **LATENT | {"q_lora_rank": None})),
@@ -109,6 +110,8 @@ REAL = [
                                               num_local_experts=128, interleave_moe_layer_step=2)),
     ("deepseek-v3", "deepseek_v3", SPARSE | {"num_hidden_layers": 61, "vocab_size": 129280, "num_attention_heads": 128,
                                              "num_key_value_heads": 128} | routed(256, 8, 2048, 1, 3)),
+    ("minimax-m2", "minimax_m2", sizes(62, 3072, 200064, 48, 8, 128, 1536, num_local_experts=256,
+                                       num_experts_per_tok=8)),
     ("glm-4.5-air", "glm4_moe", sizes(46, 4096, 151552, 96, 8, 128, 10944, attention_bias=True,
                                       **routed(128, 8, 1408, 1, 1))),
 ]
