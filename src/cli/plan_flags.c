@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/decimal.h"
-#include "cli/plan_machine.h"
 #include "cli/plan_model.h"
+#include "cli/run_names.h"
 
 static const flag_spec plan_flags[] = {
     {"--model", "M", "NAME:TYPE, config.json, folder or GGUF file", NULL},
@@ -143,9 +143,10 @@ static status read_hardware(plan_request *q, plan_machine_words *machine, const 
         *hw = (hardware){.name = "custom", .title = "as given", .family = "other", .kind = HW_CARD};
         q->hardware_from = "flags";
     } else {
-        if ((st = plan_machine(hw, machine->title, sizeof machine->title, err)))
+        if ((st = plan_machine(hw, machine, err)))
             return st;
-        q->hardware_from = "this machine, measured in a moment";
+        q->hardware_from =
+            hw->title == machine->title ? "this machine, measured in a moment" : "this machine: the table";
     }
     change(q, &hw->bandwidth_gb_s, n->bandwidth);
     change(q, &hw->memory_gb, n->memory);
@@ -191,6 +192,7 @@ static status read_model(plan_request *q, const command_flags *f, const char *fa
     q->model = true;
     q->model_from = flag_text(f, "--model") ? from[model.kind] : "the default";
     q->box.shape = model.shape;
+    run_model_name(q->box.shape.name, &model.shape); /* under which its runs are kept */
     q->box.type = *type;
     model_shape_sums(&model.shape, &q->box.sums);
     q->type_assumed = !model.type[0];

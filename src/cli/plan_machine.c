@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory_info.h"
+#include "cli/run_names.h"
 #include "cli/tune_files.h"
 #include "tensor/backend.h"
 
@@ -47,15 +47,21 @@ static double memory_gb(void)
     return (group > 0 && group < whole ? group : whole) / 1e9;
 }
 
-status plan_machine(hardware *out, char *title, size_t size, error *err)
+status plan_machine(hardware *out, plan_machine_words *words, error *err)
 {
     backend *device;
+    const hardware *row;
+    run_hardware_name(words->name); /* under which its own runs are kept */
+    if (hardware_find(&row, words->name, NULL) == OK) {
+        *out = *row;
+        return OK;
+    }
     status st = cpu_backend_open(&device, &(backend_config){0, getenv("HEADWAY_CPU")}, err);
     if (st)
         return st;
     double bytes_s = device->ops->read_roof(device, READ_BYTES), ghz = clock_ghz();
-    *out = (hardware){.name = PLAN_MACHINE_NAME,
-                      .title = title,
+    *out = (hardware){.name = words->name,
+                      .title = words->title,
                       .family = "cpu",
                       .kind = HW_HOST,
                       .memory_gb = memory_gb(),
@@ -67,7 +73,7 @@ status plan_machine(hardware *out, char *title, size_t size, error *err)
             out->tflops[RATE_F32] = device->threads * ghz * cores[i].f32 / 1e3;
             out->tflops[RATE_INT8] = device->threads * ghz * cores[i].int8 / 1e3;
         }
-    tune_machine_name(title, size, device->threads, device->kernels);
+    tune_machine_name(words->title, sizeof words->title, device->threads, device->kernels);
     device->ops->close(device);
     return OK;
 }

@@ -5,9 +5,10 @@
 
 #include "plan/hardware.h"
 
-#define PLAN_MACHINE_NAME "this-machine"
-
-/* `title` becomes out->title. */
-status plan_machine(hardware *out, char *title, size_t size, error *err);
+/* The row of the table where the machine is one of its rows, else what was found. `words` are the row's strings. */
+typedef struct {
+    char name[48], title[256];
+} plan_machine_words;
+status plan_machine(hardware *out, plan_machine_words *words, error *err);
 
 #endif

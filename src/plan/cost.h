@@ -15,13 +15,14 @@
 #include "plan/hardware.h"
 #include "plan/model_shape.h"
 
-typedef struct {                    /* shares of what the makers say, each in (0, 1] */
-    double decode;                  /* useful bytes of a decode step by bandwidth */
-    double decode_low, decode_high; /* what is printed as a range: no known measurement lies outside */
-    double read;                    /* of weights read in order by a chunk */
-    double matmul;                  /* of the dense matmul rate, of prompts */
-    double overhead_s;              /* of a request, before its first token, besides its prefill */
-    const char *why;                /* where they are from, in a few words */
+typedef struct {                      /* shares of what the makers say, each in (0, 1] */
+    double decode;                    /* useful bytes of a decode step by bandwidth */
+    double decode_low, decode_high;   /* what is printed as a range: no known measurement lies outside */
+    double shallow_low, shallow_high; /* the same, at depths of up to 1,024 tokens: KV read badly is not in it */
+    double read;                      /* of weights read in order by a chunk */
+    double matmul;                    /* of the dense matmul rate, of prompts */
+    double overhead_s;                /* of a request, before its first token, besides its prefill */
+    const char *why;                  /* where they are from, in a few words */
 } cost_shares;
 
 typedef struct {

@@ -9,7 +9,7 @@
 #include "plan/measured.h"
 
 enum { SAMPLES_MAX = 128, ROWS_MAX = 4 /* more rows may be bound by matmuls, and say nothing of bandwidth */ };
-enum { CHUNK = 2048 /* of the prompts of known runs */ };
+enum { CHUNK = 2048 /* of the prompts of known runs */, SHALLOW = 1024 };
 
 static const double dense_low = 0.75, dense_high = 0.85, dense_middle = 0.80;
 static const double experts_low = 0.15, experts_high = 0.60; /* where nothing at all is known */
@@ -23,6 +23,7 @@ typedef struct {
     const char *family;
     char runtime[48];
     double share, low, high; /* low and high: of the run's repeats */
+    bool shallow;
 } share_sample;
 
 typedef struct {
@@ -77,7 +78,7 @@ static void collect(share_list *out, run_kind kind, bool experts)
         if (!isfinite(share) || share <= 0)
             continue;
         share_sample *s = &out->items[out->count++];
-        *s = (share_sample){.family = b.hw.family, .share = share};
+        *s = (share_sample){.family = b.hw.family, .share = share, .shallow = r.prompt_tokens <= SHALLOW};
         memcpy(s->runtime, r.runtime, sizeof s->runtime);
         s->low = r.tok_s_low > 0 ? share * r.tok_s_low / r.tok_s : share;
         s->high = r.tok_s_high > 0 ? share * r.tok_s_high / r.tok_s : share;
@@ -145,16 +146,21 @@ static void widen(cost_shares *out, const share_list *l, const char *family)
     for (uint32_t i = 0; i < l->count; i++) {
         if (family && strcmp(l->items[i].family, family) != 0)
             continue;
-        out->decode_low = fmin(out->decode_low, l->items[i].low * (1 - margin));
-        out->decode_high = fmax(out->decode_high, l->items[i].high * (1 + margin));
+        double low = l->items[i].low * (1 - margin), high = l->items[i].high * (1 + margin);
+        out->decode_low = fmin(out->decode_low, low);
+        out->decode_high = fmax(out->decode_high, high);
+        if (!l->items[i].shallow)
+            continue;
+        out->shallow_low = fmin(out->shallow_low, low);
+        out->shallow_high = fmax(out->shallow_high, high);
     }
 }
 
 static void take_dense(cost_shares *out, const share_list *known, const char *family)
 {
     double middle = family_middle(known, family);
-    out->decode_low = dense_low;
-    out->decode_high = dense_high;
+    out->decode_low = out->shallow_low = dense_low;
+    out->decode_high = out->shallow_high = dense_high;
     out->decode = middle > 0 ? middle : dense_middle;
     out->why = middle > 0 ? "0.75 to 0.85, as dense models reach, and what is known of this family of devices"
                           : "0.75 to 0.85 of the bandwidth, as dense models reach";
@@ -164,16 +170,20 @@ static void take_dense(cost_shares *out, const share_list *known, const char *fa
 static void take_experts(cost_shares *out, const share_list *known, const char *family)
 {
     double middle = family_middle(known, family);
-    out->decode_low = 1;
-    out->decode_high = 0;
+    out->decode_low = out->shallow_low = 1;
+    out->decode_high = out->shallow_high = 0;
     out->decode = middle > 0 ? middle : any_middle(known);
     out->why = middle > 0 ? "what is known of models with experts on this family of devices"
                           : "what is known of models with experts on any device; nothing is of this family";
     widen(out, known, middle > 0 ? family : NULL);
+    if (out->shallow_high <= 0) { /* deep runs only */
+        out->shallow_low = out->decode_low;
+        out->shallow_high = out->decode_high;
+    }
     if (known->count)
         return;
-    out->decode_low = experts_low;
-    out->decode_high = experts_high;
+    out->decode_low = out->shallow_low = experts_low;
+    out->decode_high = out->shallow_high = experts_high;
     out->decode = sqrt(experts_low * experts_high);
     out->why = "a guess: no run of a model with experts is known";
 }

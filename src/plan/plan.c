@@ -8,6 +8,7 @@
 /* What a runtime takes besides: its code and tables, what it keeps of the weights twice, a chunk's activations. */
 static const double runtime_bytes = 100e6, runtime_share = 0.03, activation_row_bytes = 24;
 static const uint32_t batch_steps[] = {1, 2, 4, 8, 16, 32};
+enum { SHALLOW = 1024 /* as plan/cost.h has it */ };
 static const double depth_steps[] = {0, 4096, 23000, 130000};
 
 /* ---- runs of the pair ---- */
@@ -91,7 +92,9 @@ static plan_decode decode_at(const plan_work *w, uint32_t batch, double depth)
     plan_near near = {.runs = d.measured, .batch = batch, .depth = depth};
     if (!d.measured.n)
         near = plan_nearest(w, RUN_DECODE, batch, depth);
-    double low = b->shares.decode_low, high = b->shares.decode_high;
+    bool shallow = depth <= SHALLOW;
+    double low = shallow ? b->shares.shallow_low : b->shares.decode_low;
+    double high = shallow ? b->shares.shallow_high : b->shares.decode_high;
     d.share = b->shares.decode;
     d.calibrated = near.runs.n > 0;
     if (d.calibrated) {
@@ -110,6 +113,8 @@ static plan_decode decode_at(const plan_work *w, uint32_t batch, double depth)
         d.low = fmin(d.low, d.measured.low);
         d.high = fmax(d.high, d.measured.high);
     }
+    d.low_share = low;
+    d.high_share = high;
     d.step_s = batch / d.estimate;
     return d;
 }

@@ -44,7 +44,8 @@ typedef struct { /* tokens/s of all streams together */
     double weight_bytes, kv_bytes, state_bytes; /* of a step, of all rows; the state read and written */
     double experts;                             /* touched in a layer */
     double ceiling, low, high, estimate, step_s;
-    double share;         /* of the ceiling's bytes, by which the estimate was made */
+    double share; /* of the ceiling's bytes, by which the estimate was made */
+    double low_share, high_share;
     bool calibrated;      /* share is that of the pair's nearest run */
     bool by_matmul;       /* the step is bound by operations, not by bytes */
     run_summary measured; /* n > 0: estimate is its median */

@@ -88,9 +88,9 @@ static void explain_decode(const plan_request *q, const plan_result *r, buf *out
          W(plan_bytes(d->depth > 0 ? bytes : d->weight_bytes)), W(plan_number(d->ceiling)),
          d->depth > 0 ? "" : " (at depth 0 of the weights alone: nothing is kept yet)");
     line(out, "decode.low_tok_s", "%u x %s GB/s x %.3f / %s = %s (%s)", d->batch, W(plan_number(bandwidth / 1e9)),
-         b->shares.decode_low, W(plan_bytes(bytes)), W(plan_number(d->low)), b->shares.why);
+         d->low_share, W(plan_bytes(bytes)), W(plan_number(d->low)), b->shares.why);
     line(out, "decode.high_tok_s", "%u x %s GB/s x %.3f / %s = %s", d->batch, W(plan_number(bandwidth / 1e9)),
-         b->shares.decode_high, W(plan_bytes(bytes)), W(plan_number(d->high)));
+         d->high_share, W(plan_bytes(bytes)), W(plan_number(d->high)));
     if (d->measured.n)
         line(out, "decode.estimate_tok_s",
              "the median of %u measured, %s to %s (%s, %s); a share of %.3f of the bandwidth", d->measured.n,

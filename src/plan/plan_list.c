@@ -5,23 +5,31 @@
 
 static const char *mark(const hardware *hw)
 {
-    return hw->rumoured          ? "rumoured"
-           : hw->kind == HW_SRAM ? "SRAM: no model alone"
-           : hw->kind == HW_SSD  ? "SSD: once a turn"
-           : hw->note            ? "see its note"
-                                 : "";
+    return hw->rumoured ? "rumoured" : hw->kind == HW_SRAM ? "SRAM" : hw->kind == HW_SSD ? "SSD" : "";
+}
+
+static const char *number_or_none(double number, plan_word *word)
+{
+    *word = plan_number(number);
+    return number > 0 ? word->text : "-";
 }
 
 void plan_list_hardware(buf *out)
 {
-    buf_printf(out, "%-22s %-38s %9s %10s %10s  %s\n", "name", "", "memory", "GB/s", "naive*", "");
+    buf_printf(out, "%-20s %-38s %8s %7s %6s %7s\n", "name", "", "memory", "GB/s", "f16 T", "tok/s*");
     for (size_t i = 0; i < hardware_count(); i++) {
         const hardware *hw = hardware_at(i);
-        buf_printf(out, "%-22s %-38.38s %9s %10s %10s  %s\n", hw->name, hw->title,
+        plan_word rate;
+        size_t start = out->size;
+        buf_printf(out, "%-20s %-38.38s %8s %7s %6s %7s %s", hw->name, hw->title,
                    hw->memory_gb > 0 ? W(plan_bytes(hw->memory_gb * 1e9)) : "-", W(plan_number(hw->bandwidth_gb_s)),
-                   W(plan_number(hardware_naive_tok_s(hw))), mark(hw));
+                   number_or_none(hw->tflops[RATE_F16], &rate), W(plan_number(hardware_naive_tok_s(hw))), mark(hw));
+        while (!out->failed && out->size > start && out->data[out->size - 1] == ' ')
+            out->size--;
+        buf_byte(out, '\n');
     }
-    buf_text(out, "* tok/s by bandwidth alone: 65 x GB/s / 546, as the case study scales its own measurement\n");
+    buf_text(out, "* by bandwidth alone: 65 x GB/s / 546, as the case study scales its own 65 tok/s of a 35B-A3B.\n"
+                  "SRAM: no model lies on one chip. SSD: for bytes read once a turn. More: --json.\n");
 }
 
 void plan_list_models(buf *out)

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADWAY = os.environ.get("HEADWAY", str(ROOT / "build" / "headway"))
-COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "synth", "bench", "tune", "plan", "hash-key"]
+COMMANDS = ["serve", "chat", "inspect", "tokenize", "render", "synth", "bench", "tune", "plan", "simulate", "hash-key"]
 
 
 def run(*arguments):
