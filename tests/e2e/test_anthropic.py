@@ -217,7 +217,14 @@ def test_thinking_is_off_unless_asked_for(serve, tmp_path):
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "messages.0.content.0"),
         ({"messages": [{"role": "bot", "content": "x"}]}, "messages.0"),
-        ({"messages": [*HI, {"role": "assistant", "content": "Well"}]}, "messages.1"),
+        ({"messages": [*HI, {"role": "assistant", "content": "Well"}], "thinking": {"type": "adaptive"}}, "messages.1"),
+        (
+            {
+                "messages": [*HI, {"role": "assistant", "content": "Well"}],
+                "output_config": {"format": {"type": "json_schema", "schema": {"type": "integer"}}},
+            },
+            "begins the answer",
+        ),
         (
             {"messages": [*HI, {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}, *HI]},
             "messages.1.content.0",
@@ -323,3 +330,18 @@ def test_a_block_that_says_whom_to_bill_does_not_undo_the_cache(serve, tmp_path)
     assert total == sum(
         v for k, v in ask(server, system="Be brief.").json()["usage"].items() if k.endswith("input_tokens")
     )
+
+
+def test_an_answer_that_the_client_begins(serve, tmp_path):
+    """The prompt ends with the client's words, a stream says the same, and only what follows comes back."""
+    server = start(
+        serve, tmp_path, [{"reply": " seven.", "match": "assistant\nI count", "times": 0}, {"reply": "no", "times": 0}]
+    )
+    begun = [*HI, {"role": "assistant", "content": [{"type": "text", "text": "I cou"}, {"type": "text", "text": "nt"}]}]
+    with client(server) as c:
+        message = c.messages.create(model="m", max_tokens=9, messages=begun)
+        assert blocks(message) == [{"type": "text", "text": " seven."}] and message.stop_reason == "end_turn"
+        with c.messages.stream(model="m", max_tokens=9, messages=begun) as s:
+            assert s.get_final_text() == " seven."
+        counted = c.messages.count_tokens(model="m", messages=begun).input_tokens
+    assert counted == message.usage.input_tokens + message.usage.cache_read_input_tokens

@@ -123,6 +123,34 @@ def test_a_batch_answers_as_the_endpoint_does(client, served, url):
     assert [b.id for b in client.batches.list()] == [batch.id]
 
 
+DIALECTS = {
+    "/v1/responses": ({"input": "text", "max_output_tokens": 9}, lambda b: (b["output"], b["usage"]["output_tokens"])),
+    "/v1/messages": ({"messages": [{"role": "user", "content": "text"}], "max_tokens": 9},
+                     lambda b: ([c["text"] for c in b["content"]], b["usage"]["output_tokens"])),
+}
+
+
+@pytest.mark.parametrize("url", DIALECTS)
+def test_a_batch_in_another_dialect(client, served, url):
+    """Answers, refusals and their shapes are those of the endpoint."""
+    good, said = DIALECTS[url]
+    bodies = [{"model": "sim", "temperature": 0, **good}, {**good, "temperature": "hot"}, {**good, "stream": True}]
+    lines = [{"custom_id": str(i), "method": "POST", "url": url, "body": b} for i, b in enumerate(bodies)]
+    batch = wait(client, start(client, lines, endpoint=url))
+    assert batch.request_counts.model_dump() == {"total": 3, "completed": 1, "failed": 2}
+    (answer,) = answers(client, batch.output_file_id)
+    body, direct = answer["response"]["body"], served.post(url, bodies[0]).json()
+    texts = [said(b)[0] for b in (body, direct)]
+    for item in texts[0] + texts[1]:  # ids differ
+        if isinstance(item, dict):
+            item.pop("id")
+    assert texts[0] == texts[1] and said(body)[1] == said(direct)[1] == 9
+    for bad in answers(client, batch.error_file_id):
+        refused = bad["response"]["body"]
+        assert bad["response"]["status_code"] == 400 and refused["error"]["message"]
+        assert ("request_id" in refused) == (url == "/v1/messages")
+
+
 def test_lines_that_fail_go_into_the_error_file(client):
     lines = lines_of(["a", "b", "c", "d"])
     lines[1]["body"]["temperature"] = "hot"

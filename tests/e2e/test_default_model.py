@@ -59,3 +59,19 @@ def test_log_probabilities_add_up(server):
             (t["logprob"] for t in token["top_logprobs"]), reverse=True
         )
     assert server.metric("headway:roof_bytes_per_second") > 1e9
+
+
+def test_an_answer_goes_on_from_what_the_client_begins(server):
+    """The greedy answer, cut anywhere: what was cut off comes back, in both dialects that can ask for it."""
+    user = {"role": "user", "content": ASK}
+    whole = server.chat(ASK, temperature=0, max_tokens=24).json()["choices"][0]["message"]["content"]
+    for count in (1, 6, 13):
+        begun = server.chat(ASK, temperature=0, max_tokens=count).json()["choices"][0]["message"]["content"]
+        messages = [user, {"role": "assistant", "content": begun}]
+        rest = {"temperature": 0, "max_tokens": 24 - count, "messages": messages}
+        chat = server.post("/v1/chat/completions", {**rest, "continue_final_message": True}).json()
+        assert begun + chat["choices"][0]["message"]["content"] == whole
+        message = server.post("/v1/messages", {**rest, "model": "m"}).json()
+        assert begun + message["content"][0]["text"] == whole
+    answer = server.post("/v1/chat/completions", {"messages": [user], "continue_final_message": True})
+    assert answer.status_code == 400 and "continue_final_message" in answer.json()["error"]["message"]

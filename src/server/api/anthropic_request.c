@@ -182,7 +182,18 @@ static bool add_message(reader *r, json_t *message)
     return strcmp(role, "assistant") == 0 ? add_answer(r, content) : add_user(r, role, content);
 }
 
-static bool add_messages(reader *r, json_t *messages)
+/* A last message of the assistant's is the beginning of the answer. */
+static bool begins_with_text(reader *r, json_t *content)
+{
+    size_t i;
+    json_t *block;
+    json_array_foreach(content, i, block) if (!text_of(block)) return bad_block(
+        r, i, "the last message begins the answer, which it can do with text only");
+    return true;
+}
+
+/* *begun: the last one is the assistant's. */
+static bool add_messages(reader *r, json_t *messages, bool *begun)
 {
     json_t *message, *last = json_array_get(messages, json_array_size(messages) - 1);
     const char *role = json_string_value(json_object_get(last, "role"));
@@ -190,12 +201,8 @@ static bool add_messages(reader *r, json_t *messages)
         return translate_bad(r->x, "messages", "must be an array of at least one message");
     json_array_foreach(messages, r->index, message) if (!add_message(r, message)) return false;
     r->index = json_array_size(messages) - 1;
-    if (role && strcmp(role, "assistant") == 0) {
-        bad_message(r, "the last message must be the user's: to begin the answer for the model is not supported");
-        r->x->error.code = "unsupported_parameter";
-        return false;
-    }
-    return true;
+    *begun = role && strcmp(role, "assistant") == 0;
+    return !*begun || begins_with_text(r, json_object_get(last, "content"));
 }
 
 /* Claude Code's first block says whom to bill, differs in every request, and would undo the cache. */
@@ -386,13 +393,27 @@ static bool put_thinking(exchange *x, json_t *value, json_t *chat)
     return true;
 }
 
+/* Whoever begins the answer leaves the model no place to think before it. */
+static bool put_begun(reader *r, bool begun, json_t *chat)
+{
+    const char *thinking = translate_type(json_object_get(chat, "thinking"));
+    if (!begun)
+        return true;
+    if (thinking && strcmp(thinking, "disabled") != 0)
+        return bad_message(r, "the last message must be the user's when thinking is on");
+    json_object_set_new(chat, "continue_final_message", json_true());
+    return true;
+}
+
 json_t *anthropic_to_chat(exchange *x, json_t *body)
 {
     json_t *chat = json_object();
     reader r = {.x = x, .messages = json_array()};
+    bool begun = false;
     json_object_set_new(chat, "messages", r.messages);
-    if (add_system(&r, json_object_get(body, "system")) && add_messages(&r, json_object_get(body, "messages")) &&
-        translate_fields(x, body, fields, chat) && put_thinking(x, json_object_get(body, "thinking"), chat))
+    if (add_system(&r, json_object_get(body, "system")) &&
+        add_messages(&r, json_object_get(body, "messages"), &begun) && translate_fields(x, body, fields, chat) &&
+        put_thinking(x, json_object_get(body, "thinking"), chat) && put_begun(&r, begun, chat))
         return chat;
     json_decref(chat);
     return NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "server/api/begun_answer.h"
 #include "server/api/params.h"
 #include "server/api/reasoning_params.h"
 #include "server/api/shared_prefix.h"
@@ -191,6 +192,22 @@ static void find_thoughts(exchange *x, span prompt)
     x->plan.output.thought_may_open = marks && !output_thought_is_over(marks, prompt);
 }
 
+/* Puts the client's words behind the prompt. An answer with words has no thought before them, unless they open one. */
+static bool go_on_with(exchange *x, json_t *begun, render_result *rendered)
+{
+    find_thoughts(x, buf_span(&rendered->text));
+    if (!json_string_length(begun))
+        return true;
+    if (x->plan.output.thought_open)
+        return api_fail(&x->error, 400, "messages",
+                        "the last message begins the answer: this model begins with a thought");
+    if (!begun_answer_append(x, begun, rendered))
+        return false;
+    find_thoughts(x, buf_span(&rendered->text));
+    x->plan.output.thought_may_open = x->plan.output.thought_open;
+    return true;
+}
+
 bool messages_tokenize(exchange *x, json_t *body, token_list *out)
 {
     json_t *messages = json_object_get(body, "messages");
@@ -200,15 +217,20 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
         return api_fail(
             &x->error, 400, "messages",
             "this model has no chat template: start the server with --chat-template FILE, or use /v1/completions");
-    json_t *tools = NULL;
-    if (!tool_choice_read(x, body, &tools) || !prepare_messages(x, messages))
+    json_t *tools = NULL, *begun;
+    if (!tool_choice_read(x, body, &tools) || !begun_answer_take(x, body, messages, &begun))
         return false;
+    if (!prepare_messages(x, messages)) {
+        json_decref(begun);
+        return false;
+    }
     json_t *variables = make_variables(x, body, messages, tools);
+    if (begun)
+        json_object_set_new(variables, "add_generation_prompt", json_true());
     render_result rendered = {0};
     bool ok = reasoning_params_read(x, body, variables) && render(x, variables, messages, &rendered);
-    ok = ok && tokenize_rendered(x, &rendered, out);
+    ok = ok && go_on_with(x, begun, &rendered) && tokenize_rendered(x, &rendered, out);
     if (ok) {
-        find_thoughts(x, buf_span(&rendered.text));
         x->plan.keep |= messages_continue(messages);
         x->plan.shared_tokens =
             shared_prefix_tokens(x->model->tokenizer, out, shared_prefix_bytes(messages, &rendered));
@@ -218,5 +240,6 @@ bool messages_tokenize(exchange *x, json_t *body, token_list *out)
     }
     render_result_free(&rendered);
     json_decref(variables);
+    json_decref(begun);
     return ok && (!x->plan.output.must_call || tool_grammar_build(x));
 }

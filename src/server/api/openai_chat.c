@@ -43,6 +43,7 @@ static const param_field fields[] = {
     {"thinking_token_budget", NULL},
     {"reasoning_budget", NULL},
     {"add_generation_prompt", NULL},
+    {"continue_final_message", NULL},
     {"tools", NULL},
     {"tool_choice", NULL},
     {"parallel_tool_calls", NULL},

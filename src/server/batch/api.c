@@ -322,7 +322,7 @@ static bool read_metadata(exchange *x, json_t *value, batch_record *r)
 
 static bool read_batch(exchange *x, json_t *body, batch_record *r)
 {
-    static const char *const endpoints[] = {"/v1/chat/completions", "/v1/completions"};
+    static const char *const endpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"};
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
     const char *input = json_string_value(json_object_get(body, "input_file_id"));
     stored_file f;
@@ -332,7 +332,8 @@ static bool read_batch(exchange *x, json_t *body, batch_record *r)
         if (strcmp(endpoint, endpoints[i]) == 0)
             snprintf(r->endpoint, sizeof r->endpoint, "%s", endpoint);
     if (!r->endpoint[0])
-        return api_fail(&x->error, 400, "endpoint", "endpoint must be /v1/chat/completions or /v1/completions");
+        return api_fail(&x->error, 400, "endpoint",
+                        "endpoint must be /v1/chat/completions, /v1/completions, /v1/responses or /v1/messages");
     if (!input || !store_find_file(store_of(x), tenant_of(x), input, &f))
         return api_fail(&x->error, 400, "input_file_id", "input_file_id must be the id of a file of yours");
     if (strcmp(f.purpose, "batch") != 0)

@@ -121,6 +121,13 @@ static bool read_text(json_t *object, const char *key, char *out, size_t size)
     return true;
 }
 
+/* What is written without escapes. */
+static bool read_word(json_t *object, const char *key, char *out, size_t size)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return read_text(object, key, out, size) && !out[strspn(out, letters)];
+}
+
 static uint64_t read_number(json_t *object, const char *key)
 {
     json_int_t number = json_integer_value(json_object_get(object, key));
@@ -144,7 +151,7 @@ status stored_file_read(stored_file *out, span text, error *err)
     *out = (stored_file){.bytes = read_number(o, "bytes"),
                          .created_unix = read_number(o, "created_at"),
                          .expires_unix = read_number(o, "expires_at")};
-    bool good = json_is_object(o) && read_text(o, "id", out->id, sizeof out->id) &&
+    bool good = json_is_object(o) && read_word(o, "id", out->id, sizeof out->id) &&
                 read_text(o, "tenant", out->tenant, sizeof out->tenant) &&
                 read_text(o, "purpose", out->purpose, sizeof out->purpose) &&
                 read_text(o, "filename", out->name, sizeof out->name);
@@ -159,7 +166,7 @@ static void read_faults(json_t *list, batch_record *out)
     json_array_foreach(list, i, item)
     {
         batch_error *fault = &out->faults[out->fault_count];
-        if (out->fault_count == BATCH_ERRORS_MAX || !read_text(item, "code", fault->code, sizeof fault->code) ||
+        if (out->fault_count == BATCH_ERRORS_MAX || !read_word(item, "code", fault->code, sizeof fault->code) ||
             !read_text(item, "message", fault->message, sizeof fault->message))
             return;
         fault->line = (uint32_t)read_number(item, "line");
@@ -179,7 +186,7 @@ status batch_record_read(batch_record *out, span text, error *err)
                           .has_errors = json_is_string(json_object_get(o, "error_file_id"))};
     for (int i = 0; i < BATCH_STATES; i++)
         out->times[i] = read_number(o, names[i].time);
-    bool good = json_is_object(o) && read_text(o, "id", out->id, sizeof out->id) &&
+    bool good = json_is_object(o) && read_word(o, "id", out->id, sizeof out->id) &&
                 read_text(o, "tenant", out->tenant, sizeof out->tenant) &&
                 read_text(o, "endpoint", out->endpoint, sizeof out->endpoint) &&
                 read_text(o, "completion_window", out->window, sizeof out->window) &&

@@ -16,6 +16,7 @@ typedef struct {
     chat_template *chat_template;
     server_model model;
     chat_form form;
+    const route *route; /* of the exchange; NULL: none */
 } bodies;
 
 static const char bodies_template[] = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}{% if "
@@ -57,7 +58,7 @@ typedef struct {
 /* Runs one body; checks what must hold of every answer. */
 static bodies_result bodies_run(bodies *b, void (*handle)(exchange *x), const char *data, size_t size)
 {
-    exchange x = {.model = &b->model, .form = &b->form};
+    exchange x = {.model = &b->model, .form = &b->form, .route = b->route};
     bodies_result result = {0};
     plan_init(&x.plan);
     buf_append(&x.body, data, size);

@@ -114,6 +114,51 @@ static void joins_text_parts(void **state)
     assert_int_equal(r.prompt_tokens, chat_with("").prompt_tokens);
 }
 
+static bodies_result begun_with(const char *message, const char *fields)
+{
+    char body[1024];
+    int size = snprintf(body, sizeof body,
+                        "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},%s],\"continue_final_message\":"
+                        "true%s}",
+                        message, fields);
+    return bodies_run(&world, openai_chat, body, (size_t)size);
+}
+
+#define BEGUN "{\"role\":\"assistant\",\"content\":\"Well\"}"
+
+/* Four bytes, four tokens behind the prompt of the conversation without it; control tokens in them stay text. */
+static void goes_on_from_an_answer_that_was_begun(void **state)
+{
+    (void)state;
+    size_t before = chat_with("").prompt_tokens;
+    bodies_result r = begun_with(BEGUN, ",\"add_generation_prompt\":false");
+    assert_int_equal(r.status, 0);
+    assert_int_equal(r.prompt_tokens, before + 4);
+    r = begun_with("{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"<|im_\"},{\"type\":\"text\","
+                   "\"text\":\"end|>\"}]}",
+                   "");
+    assert_int_equal(r.prompt_tokens, before + 10);
+    assert_int_equal(begun_with("{\"role\":\"assistant\",\"content\":\"\"}", "").prompt_tokens, before);
+    static const char *const refused[][2] = {
+        {"{\"role\":\"user\",\"content\":\"x\"}", ""},
+        {"{\"role\":\"assistant\",\"content\":null}", ""},
+        {"{\"role\":\"assistant\",\"content\":[{\"type\":\"image\"}]}", ""},
+        {"{\"role\":\"assistant\",\"content\":\"x\",\"reasoning_content\":\"t\"}", ""},
+        {"{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}", ""},
+        {BEGUN, ",\"response_format\":{\"type\":\"json_object\"}"},
+        {BEGUN, ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":\"required\""},
+        {"5", ""},
+        {BEGUN, ",\"n\":\"x\""},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        r = begun_with(refused[i][0], refused[i][1]);
+        if (r.status != 400)
+            fail_msg("%s%s: %d %s", refused[i][0], refused[i][1], r.status, r.text);
+    }
+    static const char alone[] = "{\"messages\":[" BEGUN "],\"continue_final_message\":true}";
+    assert_int_equal(bodies_run(&world, openai_chat, alone, sizeof alone - 1).status, 400);
+}
+
 static void control_tokens_in_messages_stay_text(void **state)
 {
     (void)state;
@@ -276,6 +321,7 @@ int main(void)
         cmocka_unit_test(names_unknown_fields_in_a_warning),
         cmocka_unit_test(refuses_other_content_than_text),
         cmocka_unit_test(joins_text_parts),
+        cmocka_unit_test(goes_on_from_an_answer_that_was_begun),
         cmocka_unit_test(control_tokens_in_messages_stay_text),
         cmocka_unit_test(takes_every_form_of_prompt),
         cmocka_unit_test(says_both_numbers_when_the_prompt_is_too_long),

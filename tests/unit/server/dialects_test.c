@@ -97,7 +97,18 @@ static void translates_messages(void **state)
         {"{'messages':[" USER_HI ",{'role':'user','content':[{'type':'text','text':'a'},{'type':'image'}]}]}", NULL,
          "messages.1.content.1"},
         {"{'messages':[{'role':'user','content':[5]}]}", NULL, "messages.0.content.0"},
-        {"{'messages':[" USER_HI ",{'role':'assistant','content':'x'}]}", NULL, "messages.1"},
+        {"{'messages':[" USER_HI ",{'role':'assistant','content':'x'}]}",
+         "{'messages':[" USER_HI ",{'role':'assistant','content':'x'}]," OFF ",'continue_final_message':true}", NULL},
+        {"{'messages':[" USER_HI ",{'role':'assistant','content':[{'type':'text','text':'x'},{'type':'text','text':'y'"
+         "}]}],'thinking':{'type':'disabled'}}",
+         "{'messages':[" USER_HI ",{'role':'assistant','content':'xy'}],'thinking':{'type':'disabled'},"
+         "'continue_final_message':true}",
+         NULL},
+        {"{'messages':[" USER_HI ",{'role':'assistant','content':[{'type':'tool_use','id':'i','name':'f','input':{}}]}"
+         "]}",
+         NULL, "messages.1.content.0"},
+        {"{'messages':[" USER_HI ",{'role':'assistant','content':'x'}],'thinking':{'type':'adaptive'}}", NULL,
+         "messages.1"},
         {"{'messages':[" USER_HI "],'thinking':{'type':'enabled','budget_tokens':0}}", NULL, "budget_tokens"},
         {"{'messages':[" USER_HI "],'n':2}", NULL, "n is not supported"},
     };
