@@ -15,6 +15,13 @@ void cache_desk_close(cache_desk *d)
     pthread_cond_destroy(&d->served);
 }
 
+void cache_desk_renew(cache_desk *d, const scheduler *s)
+{
+    pthread_mutex_lock(&d->lock);
+    scheduler_fill_cache(s, &d->report);
+    pthread_mutex_unlock(&d->lock);
+}
+
 void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us, bool last)
 {
     bool due = !d->published_us || now_us >= d->published_us + PUBLISH_US || (last && d->stale);
@@ -22,9 +29,7 @@ void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us, bool
     if (!due)
         return;
     d->published_us = now_us ? now_us : 1;
-    pthread_mutex_lock(&d->lock);
-    scheduler_fill_cache(s, &d->report);
-    pthread_mutex_unlock(&d->lock);
+    cache_desk_renew(d, s);
 }
 
 void cache_desk_serve(cache_desk *d, scheduler *s)

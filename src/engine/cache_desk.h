@@ -32,7 +32,8 @@ void cache_desk_open(cache_desk *d);
 void cache_desk_close(cache_desk *d); /* nobody waits */
 /* Engine thread, each turn: if the last report is old, or the engine is about to wait and there was a turn since. */
 void cache_desk_publish(cache_desk *d, const scheduler *s, uint64_t now_us, bool last);
-void cache_desk_serve(cache_desk *d, scheduler *s); /* engine thread */
+void cache_desk_renew(cache_desk *d, const scheduler *s); /* the same at once */
+void cache_desk_serve(cache_desk *d, scheduler *s);       /* engine thread */
 void cache_desk_read(cache_desk *d, cache_report *out);
 void cache_desk_ask(cache_desk *d, cache_errand *errand, int tenant);
 void cache_desk_wait(cache_desk *d, cache_errand *errand);

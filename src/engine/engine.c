@@ -134,6 +134,8 @@ size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, siz
 
 step_model engine_step_model(engine *e)
 {
+    if (!e->threaded)
+        return *scheduler_model(e->scheduler);
     pthread_mutex_lock(&e->model_lock);
     step_model model = e->model;
     pthread_mutex_unlock(&e->model_lock);
@@ -539,7 +541,8 @@ static bool turn(engine *e, bool *stop)
     uint64_t start_us = e->clock->now_us(e->clock);
     scheduler_next(e->scheduler, start_us, &plan);
     busy |= end_refused(e);
-    cache_desk_publish(&e->cache, e->scheduler, start_us, plan.kind == STEP_IDLE);
+    if (e->threaded)
+        cache_desk_publish(&e->cache, e->scheduler, start_us, plan.kind == STEP_IDLE);
     if (plan.kind == STEP_IDLE) {
         engine_publish(e, start_us);
         return busy;
@@ -583,6 +586,7 @@ static void *run_loop(void *argument)
 status engine_start(engine *e, error *err)
 {
     assert(!e->started && !e->stopped);
+    e->threaded = true;
     int failure = pthread_create(&e->thread, NULL, run_loop, e);
     if (failure)
         return error_set(err, ERR_IO, "the engine thread could not start: %s", strerror(failure));
@@ -603,6 +607,8 @@ static void cancel_all(engine *e)
 
 void engine_read_cache(engine *e, cache_report *out)
 {
+    if (!e->threaded)
+        cache_desk_renew(&e->cache, e->scheduler);
     cache_desk_read(&e->cache, out);
     tiering *tiers = scheduler_tiering(e->scheduler); /* they work on while the engine sleeps */
     if (tiers)

@@ -111,7 +111,8 @@ void engine_read_tenants(engine *e, tenant_counts *out, uint32_t count); /* any 
 admission_answer engine_admit(engine *e, const admission_ask *ask);
 size_t engine_read_trace(engine *e, uint64_t *cursor, trace_record *records, size_t max, uint64_t *lost);
 step_model engine_step_model(engine *e);              /* any thread: a copy of the newest */
-void engine_read_cache(engine *e, cache_report *out); /* any thread: as of some 100 ms ago at most */
+void engine_read_cache(engine *e, cache_report *out); /* any thread: as of some 100 ms ago at most; like the step model,
+                                                         without engine_start by the turning thread only, as of now */
 /* Any thread; waits. Forgets every cached prefix of a tenant, or of all (tenant < 0), in memory and in the tiers.
  * *pages (may be NULL): given back by memory. */
 status engine_forget(engine *e, int tenant, uint32_t *pages, error *err);

@@ -9,6 +9,8 @@ enum { MODEL_PUBLISH_US = 100000 };
 
 static void publish_model(engine *e, uint64_t now_us) /* now and then: it is large */
 {
+    if (!e->threaded)
+        return;
     if (e->model_published_us && now_us < e->model_published_us + MODEL_PUBLISH_US)
         return;
     e->model_published_us = now_us;

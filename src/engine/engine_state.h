@@ -42,6 +42,7 @@ struct engine {
     uint32_t tenant_count;
     uint64_t idle_us; /* a turn at least as often, for what expires; 0: none */
     bool started, stopped;
+    bool threaded; /* engine_start was called; before, who turns the engine is the only one to look at it */
 };
 
 /* engine_notes.c: engine thread */
