@@ -75,7 +75,8 @@ static void update(filter *f, double measured, double scatter)
     for (int i = 0; i < f->n; i++) {
         gain[i] = 0;
         for (int k = 0; k < f->n; k++)
-            gain[i] += f->variance[i * f->n + k] * f->terms[k];
+            if (f->terms[k] != 0) /* few are not */
+                gain[i] += f->variance[i * f->n + k] * f->terms[k];
         predicted += f->terms[i] * f->x[i];
         uncertain += f->terms[i] * gain[i];
     }
@@ -101,15 +102,36 @@ static void learn(step_model *m, model_kind kind, filter *f, double measured, do
     update(f, measured, scatter_part * predicted + scatter_us);
 }
 
-static double median_of(float *sorted, uint32_t count)
+/* Moves the value that would stand at `at` if they were sorted there, smaller ones before it, larger ones behind. */
+static float select_value(float *values, uint32_t count, uint32_t at)
 {
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    uint32_t low = 0, high = count - 1;
+    while (low < high) {
+        float pivot = values[low + (high - low) / 2];
+        uint32_t i = low, k = high;
+        for (;;) {
+            while (values[i] < pivot)
+                i++;
+            while (values[k] > pivot)
+                k--;
+            if (i >= k)
+                break;
+            float swapped = values[i];
+            values[i++] = values[k];
+            values[k--] = swapped;
+        }
+        if (at <= k)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return values[at];
 }
 
-static int by_value(const void *a, const void *b)
+static double median_of(float *values, uint32_t count)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    float upper = select_value(values, count, count / 2);
+    return count % 2 ? upper : (select_value(values, count, count / 2 - 1) + upper) / 2;
 }
 
 model_error_summary step_model_error(const step_model *m, model_kind kind)
@@ -118,15 +140,13 @@ model_error_summary step_model_error(const step_model *m, model_kind kind)
     model_error_summary summary = {.count = e->count};
     if (e->count == 0)
         return summary;
-    float sorted[MODEL_ERRORS];
-    memcpy(sorted, e->ratios, e->count * sizeof sorted[0]);
-    qsort(sorted, e->count, sizeof sorted[0], by_value);
-    double under = sorted[(uint32_t)(0.95 * (e->count - 1) + 0.5)];
+    float values[MODEL_ERRORS];
+    memcpy(values, e->ratios, e->count * sizeof values[0]);
+    double under = select_value(values, e->count, (uint32_t)(0.95 * (e->count - 1) + 0.5));
     summary.under_p95 = under > 0 ? under : 0;
     for (uint32_t i = 0; i < e->count; i++)
-        sorted[i] = sorted[i] < 0 ? -sorted[i] : sorted[i];
-    qsort(sorted, e->count, sizeof sorted[0], by_value);
-    summary.median_abs = median_of(sorted, e->count);
+        values[i] = values[i] < 0 ? -values[i] : values[i];
+    summary.median_abs = median_of(values, e->count);
     return summary;
 }
 

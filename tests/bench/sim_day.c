@@ -81,14 +81,14 @@ static void ask(day *d, session *s)
     if (!s->tokens)
         s->tokens = malloc(HISTORY_MAX * sizeof *s->tokens);
     if (agent)
-        read_more(d, s, s->turn ? 700 + rng_below(&d->random, 800) : 2500 + rng_below(&d->random, 1500));
+        read_more(d, s, s->turn ? 650 + rng_below(&d->random, 700) : 2500 + rng_below(&d->random, 1500));
     else
-        read_more(d, s, 10000 + rng_below(&d->random, 15000));
+        read_more(d, s, 10000 + rng_below(&d->random, 13000));
     request *r = calloc(1, sizeof *r);
     *r = (request){.id = ++d->asked,
                    .prompt = malloc(s->count * sizeof *r->prompt),
                    .prompt_count = s->count,
-                   .max_tokens = agent ? 140 + rng_below(&d->random, 270) : 20 + rng_below(&d->random, 20),
+                   .max_tokens = agent ? 150 + rng_below(&d->random, 270) : 20 + rng_below(&d->random, 20),
                    .klass = agent ? CLASS_INTERACTIVE : CLASS_BATCH,
                    .sampling = {.temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .seed = s->seed},
                    .keep = agent,

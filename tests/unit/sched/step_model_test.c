@@ -81,6 +81,35 @@ static void learns_a_box_through_noise(void **state)
     }
 }
 
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ranks are found without sorting; sorting says the same. */
+static void errors_are_the_ranks_of_a_sorted_list(void **state)
+{
+    (void)state;
+    static step_model m;
+    rng random = {9};
+    for (int i = 0; i < 5000; i++) {
+        float sorted[MODEL_ERRORS];
+        uint32_t count = 1 + (uint32_t)rng_below(&random, MODEL_ERRORS), kinds = 1 + (uint32_t)rng_below(&random, 300);
+        for (uint32_t k = 0; k < count; k++)
+            m.errors[MODEL_PREFILL].ratios[k] = sorted[k] = (float)rng_below(&random, kinds) / 100 - 1;
+        m.errors[MODEL_PREFILL].count = count;
+        model_error_summary e = step_model_error(&m, MODEL_PREFILL);
+        qsort(sorted, count, sizeof *sorted, by_value);
+        assert_true(e.under_p95 == fmax(sorted[(uint32_t)(0.95 * (count - 1) + 0.5)], 0));
+        for (uint32_t k = 0; k < count; k++)
+            sorted[k] = fabsf(sorted[k]);
+        qsort(sorted, count, sizeof *sorted, by_value);
+        double median = count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+        assert_true(e.median_abs == median && e.count == count);
+    }
+}
+
 static void a_noisy_neighbour_does_not_bend_it(void **state)
 {
     (void)state;
@@ -163,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_no_opinion_before_it_saw_anything),
         cmocka_unit_test(learns_a_box_through_noise),
+        cmocka_unit_test(errors_are_the_ranks_of_a_sorted_list),
         cmocka_unit_test(a_noisy_neighbour_does_not_bend_it),
         cmocka_unit_test(a_lasting_change_is_learned),
         cmocka_unit_test(tokens_that_fit_are_the_inverse_of_their_time),
