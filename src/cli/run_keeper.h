@@ -5,7 +5,7 @@
 
 #include "plan/measured.h"
 
-enum { KEPT_MAX = 128, KEPT_STEPS_LEAST = 5, KEPT_PROMPT_LEAST = 16 };
+enum { KEPT_MAX = 128, KEPT_STEPS_LEAST = 5, KEPT_PROMPT_LEAST = 32 };
 
 typedef struct {
     run_record form;  /* what all records have in common */

@@ -37,9 +37,11 @@ static int by_number(double a, double b)
     return (a > b) - (a < b);
 }
 
+/* Below the least a decode step costs much the same; a prompt is the slower a token the shorter it is. */
 static uint32_t depth_of(const run_record *r)
 {
-    return r->prompt_tokens < DEPTH_LEAST ? DEPTH_LEAST : r->prompt_tokens;
+    uint32_t least = r->kind == RUN_PREFILL ? PROMPT_LEAST : DEPTH_LEAST;
+    return r->prompt_tokens < least ? least : r->prompt_tokens;
 }
 
 /* Depths of one class are about a factor of two apart at most; round figures lie in the middle of theirs. */

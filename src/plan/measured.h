@@ -72,8 +72,9 @@ typedef struct {                    /* n = 0: nothing is known */
     uint32_t on_battery, throttled; /* of them */
     char runtimes[96];              /* "headway, llama.cpp" */
 } run_summary;
-/* Runs of exactly that hardware, model, type, kind and batch, depths less than a factor of two apart (all up to 1,024
- * count as 1,024). Runs on battery or with falling clocks count only when there are no others. */
+/* Runs of exactly that hardware, model, type, kind and batch, depths less than a factor of two apart (of decode
+ * all up to 1,024 count as 1,024; of prompts all up to 32 as 32). Runs on battery or with falling clocks count only
+ * when there are no others. */
 run_summary run_set_find(const run_set *s, run_kind kind, const char *hardware, const char *model, const char *type,
                          uint32_t batch, uint32_t depth);
 

@@ -4,8 +4,8 @@
 
 #include "plan/measured.h"
 
-enum { DEPTH_LEAST = 1024 };    /* depths up to here are one */
-extern const char run_format[]; /* "headway-run/1" */
+enum { DEPTH_LEAST = 1024, PROMPT_LEAST = 32 }; /* depths, and lengths of prompts, up to here are one */
+extern const char run_format[];                 /* "headway-run/1" */
 
 /* Lower case, blanks to dashes, for a type not even that: how names of records are kept and looked up. */
 void run_name(char *out, size_t size, const char *text, bool dashes);

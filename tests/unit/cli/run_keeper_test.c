@@ -200,7 +200,7 @@ static void what_says_little_is_not_kept(void **state)
     error err = {""};
     buf said = {0};
     assert_int_equal(run_keeper_open(k, put("config.json", config), &err), OK);
-    run_figure few = decode_of(50), shortest = {RUN_PREFILL, 1, 15, 0, 3, 50, 50, 50}, none = decode_of(0);
+    run_figure few = decode_of(50), shortest = {RUN_PREFILL, 1, 31, 0, 3, 50, 50, 50}, none = decode_of(0);
     few.output_tokens = 4;
     few.repeats = 1;
     run_keeper_add(k, &few);

@@ -331,6 +331,14 @@ static void only_like_depths_are_found(void **state)
     assert_int_equal(run_set_find(&set, RUN_DECODE, "box", "m", "q4_0", 1, 2048).n, 3); /* 1,500, 2,048, 4,033 */
     assert_int_equal(run_set_find(&set, RUN_DECODE, "box", "m", "q4_0", 1, 4096).n, 1);
     assert_int_equal(run_set_find(&set, RUN_DECODE, "box", "m", "q4_0", 1, 60000).n, 0);
+    for (uint32_t i = 0; i < set.count; i++) {
+        set.items[i].kind = RUN_PREFILL;
+        set.items[i].prompt_tokens = 32u << i; /* a prompt of 64 tokens says nothing of one of 512 */
+    }
+    for (uint32_t i = 0; i < set.count; i++)
+        assert_int_equal(run_set_find(&set, RUN_PREFILL, "box", "m", "q4_0", 1, 32u << i).n, 1);
+    assert_int_equal(run_set_find(&set, RUN_PREFILL, "box", "m", "q4_0", 1, 96).n, 2);
+    assert_int_equal(run_set_find(&set, RUN_PREFILL, "box", "m", "q4_0", 1, 5).n, 1);
     run_set_free(&set);
 }
 
