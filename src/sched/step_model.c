@@ -80,11 +80,18 @@ static void update(filter *f, double measured, double scatter)
         predicted += f->terms[i] * f->x[i];
         uncertain += f->terms[i] * gain[i];
     }
+    double moved[DECODE_TERMS] = {0}, after = 0;
     for (int i = 0; i < f->n; i++) {
-        double moved = f->x[i] + gain[i] / uncertain * (measured - predicted);
-        if (f->x[i] > 0)
-            f->x[i] = clamp(moved, f->x[i] / 4, f->x[i] * 4); /* never negative */
+        if (f->x[i] > 0) /* never negative */
+            moved[i] = clamp(f->x[i] + gain[i] / uncertain * (measured - predicted), f->x[i] / 4, f->x[i] * 4);
+        after += f->terms[i] * moved[i];
     }
+    /* A term that is next to nothing and should be the one to grow is held by its limit, and those that should shrink
+     * for it are not: then the prediction moves away from what was measured, further each time. */
+    bool away = (after - predicted) * (measured - predicted) < 0;
+    double scale = predicted > 0 ? clamp(measured / predicted, 0.25, 4) : 1;
+    for (int i = 0; i < f->n; i++)
+        f->x[i] = away ? f->x[i] * scale : moved[i];
     double was[DECODE_TERMS];
     for (int k = 0; k < f->n; k++)
         was[k] = gain[k];
