@@ -179,8 +179,8 @@ void plan_compare_text(const plan_side *a, const plan_side *b, buf *out)
     const cost_box *x = &a->r->box;
     uint32_t count = fill_rows(a, b, rows);
     if (a->q->model)
-        buf_printf(out, "%s:%s, %u stream%s at depth %s, a prompt of %s tokens; est. but where it says measured\n\n",
-                   x->shape.name, x->type.name, a->q->batch, a->q->batch == 1 ? "" : "s", W(plan_count(a->q->depth)),
+        buf_printf(out, "%s:%s, %u stream%s at depth %s, a prompt of %s tokens; est. or measured\n\n", x->shape.name,
+                   x->type.name, a->q->batch, a->q->batch == 1 ? "" : "s", W(plan_count(a->q->depth)),
                    W(plan_count(a->q->prompt)));
     put_words("", x->hw.name, b->r->box.hw.name, out);
     if (a->q->model)

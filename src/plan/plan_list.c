@@ -34,12 +34,12 @@ void plan_list_hardware(buf *out)
 
 void plan_list_models(buf *out)
 {
-    buf_printf(out, "%-28s %-32s %9s %9s %10s %10s\n", "name", "", "total", "a token", "KV a token", "context");
+    buf_printf(out, "%-25s %-32s %9s %9s %10s %10s\n", "name", "", "total", "a token", "KV a token", "context");
     for (size_t i = 0; i < catalogue_count(); i++) {
         const model_shape *shape = catalogue_at(i);
         model_sums sums;
         model_shape_sums(shape, &sums);
-        buf_printf(out, "%-28s %-32.32s %9s %9s %10s %10s\n", shape->name, shape->title,
+        buf_printf(out, "%-25s %-32.32s %9s %9s %10s %10s\n", shape->name, shape->title,
                    W(plan_parameters((double)sums.total)), W(plan_parameters((double)sums.active)),
                    W(plan_bytes((sums.kv_values + sums.window_values) * 2)), W(plan_count(shape->context)));
     }

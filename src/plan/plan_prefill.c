@@ -138,7 +138,6 @@ void plan_gaps_fill(plan_work *w)
     *g++ = (plan_gap){"gate", "a chunk; a window of 250 ms after each", d.longest_s + d.step_s,
                       windows_s + d.overhead_s, window_tokens / windows_s};
     *g++ = cadence_gap(q, r->gap_s, &d);
-    *g++ = (plan_gap){"decode-first", "a step; documents wait for as long as streams go on", d.step_s, INFINITY,
-                      1 / d.step_s};
+    *g++ = (plan_gap){"decode-first", "a step; documents wait for all streams", d.step_s, INFINITY, 1 / d.step_s};
     r->gap_count = (uint32_t)(g - r->gaps);
 }
