@@ -14,6 +14,7 @@
 #include "cli/default_model.h"
 #include "cli/serve_cache.h"
 #include "cli/serve_flags.h"
+#include "cli/serve_sim.h"
 #include "cli/gguf_vocab.h"
 #include "cli/vocab.h"
 #include "runner/model_runner.h"
@@ -192,11 +193,16 @@ static status open_sim(serve *s, const char *spec, error *err)
 {
     sim_config base = {.context_length = serve_flags_number(&s->flags, "--ctx"),
                        .max_sequences = serve_flags_number(&s->flags, "--parallel")};
-    status st;
+    serve_sim box;
+    status st = serve_sim_read(&box, &base, &s->flags, err);
+    if (st)
+        return st;
     if ((st = vocab_of_bytes(&s->tokenizer, err)) || (st = load_template(s, span_from(chatml), err)))
         return st;
     if ((st = sim_runner_open(&s->runner, spec, &base, err)))
         return st == ERR_NOT_FOUND ? ERR_INVALID : st;
+    if (box.text[0])
+        log_info("%s", box.text);
     s->created_unix = clock_unix_seconds();
     snprintf(s->name, sizeof s->name, "%s", s->runner->info.model_name);
     return OK;
@@ -308,6 +314,8 @@ int serve_main(int argc, char **argv)
     status st = serve_flags_check(&s.flags, &err);
     if (st == OK)
         st = serve_flags_open_tenants(&s.tenants, &s.flags, &err);
+    if (st == OK)
+        st = serve_sim_check(&s.flags, &err);
     if (st == OK)
         st = serve_cache_read(&s.cache, &s.flags, &err);
     if (st) /* a file that cannot be used counts as a wrong flag */

@@ -18,7 +18,7 @@ static const flag_spec serve_flags[] = {
     {"--port", "N", "0: any free one", "8080"},
     {"--threads", "N", "worker threads [the machine's]", NULL},
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
-    {"--parallel", "N", "streams at once [16; with sim 1024]", NULL},
+    {"--parallel", "N", "streams at once [16; with bare sim 1024]", NULL},
     {"--kv-memory", "SIZE", "of the page pool, e.g. 2G [what fits]", NULL},
     {"--kv", "TYPE", "how keys and values lie: auto, f16, bf16, q8, q4, f32", "auto"},
     {"--cache-ram", "SIZE", "of it for idle prefixes; 0: keep none [all]", NULL},
@@ -45,6 +45,8 @@ static const flag_spec serve_flags[] = {
     {"--reasoning-parser", "NAME", "how thoughts are, or none [by the template]", NULL},
     {"--curves", "FILE", "of `headway tune` [curves.json beside --config]", NULL},
     {"--runner", "NAME", "model, sim, sim:KEY=N,… or script:FILE", "model"},
+    {"--hardware", "NAME", "sim: its machine, or a steps.json of tune [none]", NULL},
+    {"--model-shape", "NAME", "sim: the model on it, of plan --list models", NULL},
     {NULL, NULL, NULL, NULL},
 };
 
