@@ -51,7 +51,7 @@ $(BUILD)/obj/tensor/cpu/avx512/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx
 $(BUILD)/obj/tensor/cpu/avx512bf16/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c \
     -mfma -mavx512vbmi -mavx512bf16 $(VECTOR_OPT)
 $(BUILD)/obj/tensor/cpu/neon/%.o: ISA := -march=armv8.2-a+dotprod+fp16
-$(BUILD)/obj/cli/main.o: ISA := -DHEADWAY_VERSION='"$(VERSION)"'
+$(BUILD)/obj/cli/main.o $(BUILD)/obj/cli/run_keeper.o: ISA := -DHEADWAY_VERSION='"$(VERSION)"'
 
 .PHONY: all lib
 all: $(BUILD)/headway

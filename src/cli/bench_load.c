@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/bench.h"
+#include "cli/bench_load_keep.h"
 #include "cli/help.h"
 #include "load/client.h"
 #include "load/report.h"
@@ -32,6 +33,8 @@ static const flag_spec load_flags[] = {
     {"--tier", "NAME", "service_tier of documents, e.g. flex", NULL},
     {"--json", "FILE", "the report for programs", NULL},
     {"--html", "FILE", "the report with plots and a replay", NULL},
+    {"--keep", "MODEL:TYPE", "keep one agent's rate for `headway plan`", NULL},
+    {"--runtime", "NAME", "with --keep: what serves, e.g. llama.cpp", NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -69,6 +72,7 @@ typedef struct {
     load_samples samples;
     load_span spans[PHASES_MAX];
     load_summary *summary;
+    load_keeper keeper;
     canary_report canary;
     uint64_t unix_seconds;
     bool tty;
@@ -175,6 +179,11 @@ static status prepare(load_bench *b, error *err)
         b->work.trace = &b->trace;
     }
     workload_plan(&b->options, &b->trace, &b->plan);
+    b->keeper.model = flag_text(&b->flags, "--keep");
+    b->keeper.runtime = flag_text(&b->flags, "--runtime");
+    b->keeper.url = flag_text(&b->flags, "--url");
+    if ((st = load_keeper_open(&b->keeper, &b->plan, err)))
+        return st;
     const char *key = flag_text(&b->flags, "--key");
     client_config config = {.url = flag_text(&b->flags, "--url"),
                             .key = key ? key : getenv("HEADWAY_API_KEY"),
@@ -255,6 +264,15 @@ static status write_file(const char *path, const buf *text, error *err)
     return failed ? error_set(err, ERR_IO, "%s: %s", path, strerror(errno)) : OK;
 }
 
+static status keep(load_bench *b, error *err)
+{
+    buf said = {0};
+    status st = load_keeper_close(&b->keeper, &b->plan, b->summary, &said, err);
+    fputs(said.data ? said.data : "", stderr);
+    buf_free(&said);
+    return st;
+}
+
 static status write_report(load_bench *b, error *err)
 {
     status st = summary_build(b->summary, &b->samples, &b->plan, b->spans, &b->bounds, err);
@@ -294,7 +312,7 @@ static status write_report(load_bench *b, error *err)
     if (!st && text.failed)
         st = error_set(err, ERR_MEMORY, "report: out of memory");
     buf_free(&text);
-    return st;
+    return st ? st : keep(b, err);
 }
 
 static int run_and_report(load_bench *b, error *err)

@@ -46,7 +46,7 @@ void run_keeper_add(run_keeper *k, const run_figure *figure)
 {
     power_info now;
     power_info_read(&now, getenv("HEADWAY_SYSFS"));
-    power_verdict verdict = power_between(&k->power, &now);
+    power_verdict verdict = k->elsewhere ? (power_verdict){0} : power_between(&k->power, &now);
     now.clock_khz = k->power.clock_khz > now.clock_khz ? k->power.clock_khz : now.clock_khz;
     k->power = now;
     bool enough = figure->kind == RUN_DECODE ? (uint64_t)figure->output_tokens * figure->repeats >= KEPT_STEPS_LEAST
@@ -96,8 +96,8 @@ status run_keeper_close(run_keeper *k, buf *said, error *err)
         battery += k->records[i].power == POWER_BATTERY;
         throttled += k->records[i].throttled;
     }
-    buf_printf(said, "kept %u figure%s of %s:%s on %s for `headway plan` in %s (--keep off: none)\n", k->count,
-               k->count == 1 ? "" : "s", k->form.model, k->form.type, k->form.hardware, path);
+    buf_printf(said, "kept %u figure%s of %s:%s on %s for `headway plan` in %s\n", k->count, k->count == 1 ? "" : "s",
+               k->form.model, k->form.type, k->form.hardware, path);
     if (battery)
         buf_printf(said, "%u of them on battery: they count only where there are no others\n", battery);
     if (throttled)

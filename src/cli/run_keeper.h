@@ -10,6 +10,7 @@ enum { KEPT_MAX = 128, KEPT_STEPS_LEAST = 5, KEPT_PROMPT_LEAST = 32 };
 typedef struct {
     run_record form;  /* what all records have in common */
     power_info power; /* before the next figure; its clock is the highest so far */
+    bool elsewhere;   /* measured on another machine: its power and clocks are not known */
     run_record records[KEPT_MAX];
     uint32_t count;
 } run_keeper;
@@ -17,11 +18,11 @@ typedef struct {
 typedef struct {
     run_kind kind;
     uint32_t batch, prompt_tokens, output_tokens, repeats;
-    double tok_s, low, high; /* median, least and most of the repeats */
+    double tok_s, low, high; /* median, least and most of the repeats; high 0: not known */
 } run_figure;
 
-/* Names the machine and the model at `path`. What cannot be kept has an error: a model that the planner does not know
- * how to read. */
+/* Names the machine and the model at `path`, or of the catalogue ("NAME:TYPE"). What cannot be kept has an error: a
+ * model that the planner does not know how to read. */
 status run_keeper_open(run_keeper *k, const char *path, error *err);
 /* Right when the figure's last run has ended. Of fewer decode steps in all repeats, of a shorter prompt, or beyond
  * KEPT_MAX it is left out. */

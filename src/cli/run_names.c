@@ -137,15 +137,42 @@ static bool same_shape(const model_shape *a, const model_shape *b)
            b->vocab < a->vocab + a->vocab / 50;
 }
 
+/* Letters and digits only, small. */
+static void letters(char *out, size_t size, const char *text)
+{
+    size_t used = 0;
+    for (; *text && used + 1 < size; text++)
+        if (isalnum((unsigned char)*text))
+            out[used++] = (char)tolower((unsigned char)*text);
+    out[used] = 0;
+}
+
+/* Of the rows with that shape the one whose name the file's holds, the longest; else the first. */
+static const model_shape *row_like(const model_shape *shape)
+{
+    char name[64], row[64];
+    const model_shape *best = NULL;
+    size_t most = 0;
+    letters(name, sizeof name, shape->name);
+    for (size_t i = 0; i < catalogue_count(); i++) {
+        if (!same_shape(catalogue_at(i), shape))
+            continue;
+        letters(row, sizeof row, catalogue_at(i)->name);
+        size_t held = strstr(name, row) ? strlen(row) : 0;
+        if (!best || held > most) {
+            best = catalogue_at(i);
+            most = held;
+        }
+    }
+    return best;
+}
+
 void run_model_name(char out[64], const model_shape *shape)
 {
-    const model_shape *named, *like = NULL;
+    const model_shape *named, *like;
     size_t index;
     bool known = catalogue_find(&named, &index, shape->name, NULL) == OK;
-    if (known && same_shape(named, shape))
-        like = named;
-    for (size_t i = 0; i < catalogue_count() && !like; i++)
-        like = same_shape(catalogue_at(i), shape) ? catalogue_at(i) : NULL;
+    like = known && same_shape(named, shape) ? named : row_like(shape);
     if (like)
         snprintf(out, 64, "%s", like->name);
     else if (known)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import HEADWAY, ROOT
+from conftest import HEADWAY, ROOT, Server
 
 CONFIG = ROOT / "tests" / "data" / "configs" / "tiny_qwen3.json"
 
@@ -99,6 +99,77 @@ def test_what_is_not_kept(tmp_path, model):
 def test_a_store_that_cannot_be_written_is_no_failure(tmp_path, model):
     _, out, err = bench(tmp_path, model, "--prefill", "64", "--depth", "0", env={"HEADWAY_RUNS": "/dev/null/x"})
     assert "prefill" in out and "not kept: /dev/null" in err
+
+
+def headway(tmp_path, *arguments, code=0, env=None):
+    done = subprocess.run([HEADWAY, *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "HEADWAY_RUNS": str(tmp_path / "runs.jsonl"), **(env or {})})
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def decode_of(tmp_path, model, hardware):
+    return json.loads(headway(tmp_path, "plan", "--model", model, "--hardware", hardware, "--json").stdout)["decode"]
+
+
+def lines(rates, **fields):
+    run = {"format": "headway-run/1", "kind": "decode", "hardware": "rtx-4090", "model": "llama-3.1-8b", "type": "q4_0",
+           "runtime": "llama.cpp", "batch": 1, "prompt_tokens": 0, "date": "2026-11-20", **fields}
+    return "".join(json.dumps({**run, "tok_s": rate}) + "\n" for rate in rates)
+
+
+def test_seven_imported_runs_turn_est_into_measured(tmp_path):
+    before = decode_of(tmp_path, "llama-3.1-8b:q4_0", "rtx-4090")
+    assert before["basis"] == "est." and before["n"] == 0
+    (tmp_path / "theirs.jsonl").write_text(lines([120, 126, 124, 130, 122, 121, 123, 20]) + "rubbish\n")
+    said = headway(tmp_path, "plan", "--import", tmp_path / "theirs.jsonl").stdout
+    assert "7 runs taken, 1 refused as outliers, 1 refused as wrong" in said
+    after = decode_of(tmp_path, "llama-3.1-8b:q4_0", "rtx-4090")
+    assert after["basis"] == "measured" and after["n"] == 7 and after["estimate_tok_s"] == 123
+    assert after["date"] == "2026-11-20" and after["low_tok_s"] <= 120
+    again = json.loads(headway(tmp_path, "plan", "--import", tmp_path / "theirs.jsonl", "--json").stdout)
+    assert again["taken"] == 0 and again["doubles"] == 7 and again["outliers"] == 1 and again["refused"] == 1
+    assert decode_of(tmp_path, "llama-3.1-8b:q4_0", "rtx-4090")["n"] == 7
+    assert decode_of(tmp_path, "llama-3.1-8b:q4_0", "rtx-3090")["basis"] == "est."
+
+
+def test_nothing_to_take_is_an_error(tmp_path):
+    assert "no/such" in headway(tmp_path, "plan", "--import", "/no/such", code=1).stderr
+    (tmp_path / "wrong.jsonl").write_text(lines([1e6]))
+    assert "above" in headway(tmp_path, "plan", "--import", tmp_path / "wrong.jsonl", code=1).stdout
+
+
+def test_plan_says_that_the_runs_were_on_battery(tmp_path):
+    (tmp_path / "slow.jsonl").write_text(lines([60, 61], power="battery") + lines([50], power="mains", throttled=True))
+    headway(tmp_path, "plan", "--import", tmp_path / "slow.jsonl")
+    decode = decode_of(tmp_path, "llama-3.1-8b:q4_0", "rtx-4090")
+    assert decode["n"] == 3 and decode["on_battery"] == 2 and decode["throttled"] == 1
+    said = headway(tmp_path, "plan", "--model", "llama-3.1-8b:q4_0", "--hardware", "rtx-4090").stdout
+    assert "on battery" in said and "clocks fell" in said
+
+
+def test_a_servers_rate_is_kept_when_it_is_named(tmp_path):
+    server = Server("--runner", "sim:decode_base_us=5000")
+    try:
+        load = ["bench", "agents", "--url", server.url, "--agents", "1", "--requests", "4", "--scale", "0.1"]
+        keep = [*load, "--keep", "llama-3.1-8b:q4_0", "--runtime", "sim"]
+        env = {"HEADWAY_HARDWARE": "test-box", "HEADWAY_SYSFS": str(tmp_path)}
+        headway(tmp_path, *load, env=env)
+        assert not (tmp_path / "runs.jsonl").exists()
+        assert "kept 1 figure of llama-3.1-8b:q4_0 on test-box" in headway(tmp_path, *keep, env=env).stderr
+        run = json.loads((tmp_path / "runs.jsonl").read_text())
+        assert run["runtime"] == "sim" and run["batch"] == 1 and run["repeats"] == 4 and 100 < run["tok_s"] <= 201
+        assert run["prompt_tokens"] > 50 and run["output_tokens"] > 1 and "sampler" not in run
+        for flags, says in ((["--runtime", "x"], "--runtime goes with --keep"),
+                            (["--keep", "no-such:q4_0"], "--runtime NAME"),
+                            (["--keep", "no-such:q4_0", "--runtime", "x"], "not in the catalogue"),
+                            ([*keep[-4:], "--agents", "2"], "one stream alone"),
+                            ([*keep[-4:], "--url", "http://far.example:1"], "HEADWAY_HARDWARE")):
+            done = headway(tmp_path, *load, *flags, code=2, env={"HEADWAY_HARDWARE": ""})
+            assert says in done.stderr, done.stderr
+    finally:
+        server.process.terminate()
+        server.process.wait(10)
 
 
 def test_two_at_once_lose_nothing(tmp_path, model):

@@ -108,6 +108,11 @@ static void a_model_is_named_after_its_shape(void **state)
     snprintf(s.name, sizeof s.name, "whatever a file says");
     run_model_name(name, &s);
     assert_string_equal(name, "smollm2-135m");
+    assert_int_equal(catalogue_find(&known, &index, "qwen2.5-coder-0.5b", NULL), OK); /* qwen2.5-0.5b is before it */
+    s = *known;
+    snprintf(s.name, sizeof s.name, "Qwen2.5 Coder 0.5B Instruct AWQ");
+    run_model_name(name, &s);
+    assert_string_equal(name, "qwen2.5-coder-0.5b");
     assert_int_equal(catalogue_find(&known, &index, "qwen3.6-35b-a3b", NULL), OK); /* 3.5's shape is the same */
     s = *known;
     run_model_name(name, &s);
