@@ -63,13 +63,11 @@ static int compare(const command_flags *f, const run_set *runs)
 
 static void put_examples(buf *out)
 {
-    buf_text(
-        out,
-        "\nThat was the default model on this machine, from its memory, its bandwidth and its cores. Ask for others:\n"
-        "  headway plan --model qwen3.6-35b-a3b:mxfp8 --hardware m4-max --ctx 23000 --sessions 6\n"
-        "  headway plan --compare m4-max,rtx-5090 --model llama-3.1-8b:q4_0\n"
-        "  headway plan --model model.gguf --bandwidth 273 --memory 48 --flops 8 --explain\n"
-        "Names: headway plan --list hardware|models. Measure this machine: headway bench, headway tune.\n");
+    buf_text(out, "\nThat was the default model on this machine, by its memory, bandwidth and cores. Ask for others:\n"
+                  "  headway plan --model qwen3.6-35b-a3b:mxfp8 --hardware m4-max --ctx 23000 --sessions 6\n"
+                  "  headway plan --compare m4-max,rtx-5090 --model llama-3.1-8b:q4_0\n"
+                  "  headway plan --model model.gguf --bandwidth 273 --memory 48 --flops 8 --explain\n"
+                  "Names: headway plan --list hardware|models. Measure this machine: headway bench, headway tune.\n");
 }
 
 static int one_plan(const command_flags *f, const run_set *runs, bool example)

@@ -166,14 +166,24 @@ static status read_hardware(plan_request *q, plan_machine_words *machine, const 
 
 /* ---- the model ---- */
 
-static bool is_file(const char *model)
+static bool is_there(const char *model)
 {
     char path[4096];
     const char *colon = strrchr(model, ':');
-    if (strchr(model, '/') || access(model, F_OK) == 0)
-        return true;
     snprintf(path, sizeof path, "%.*s", colon ? (int)(colon - model) : 0, model);
-    return colon && access(path, F_OK) == 0;
+    return access(model, F_OK) == 0 || (colon && access(path, F_OK) == 0);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), tail = strlen(end);
+    return size >= tail && !strcmp(text + size - tail, end);
+}
+
+/* "Qwen/Qwen3-8B" is a name. */
+static bool is_path(const char *model)
+{
+    return model[0] == '/' || model[0] == '.' || ends_with(model, ".json") || ends_with(model, ".gguf");
 }
 
 static status read_model(plan_request *q, const command_flags *f, const char *fallback, error *err, int *exit_code)
@@ -184,8 +194,9 @@ static status read_model(plan_request *q, const command_flags *f, const char *fa
     const char *name = flag_text(f, "--model") ? flag_text(f, "--model") : fallback;
     status st = plan_model_find(&model, name, err);
     if (st) {
-        *exit_code = is_file(name) ? PLAN_WRONG_FILE : PLAN_WRONG_FLAG;
-        return st;
+        bool file = is_there(name);
+        *exit_code = file || is_path(name) ? PLAN_WRONG_FILE : PLAN_WRONG_FLAG;
+        return file || !is_path(name) ? st : error_set(err, ERR_IO, "%s: no such file or folder", name);
     }
     if ((st = weight_type_find(&type, model.type[0] ? model.type : "f16", err)))
         return st;

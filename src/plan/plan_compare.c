@@ -179,9 +179,8 @@ void plan_compare_text(const plan_side *a, const plan_side *b, buf *out)
     const cost_box *x = &a->r->box;
     uint32_t count = fill_rows(a, b, rows);
     if (a->q->model)
-        buf_printf(out, "%s:%s, %u stream%s at depth %s, a prompt of %s tokens; est. or measured\n\n", x->shape.name,
-                   x->type.name, a->q->batch, a->q->batch == 1 ? "" : "s", W(plan_count(a->q->depth)),
-                   W(plan_count(a->q->prompt)));
+        buf_printf(out, "%s:%s, %s at depth %s, a prompt of %s tokens; est. or measured\n\n", x->shape.name,
+                   x->type.name, W(plan_streams(a->q->batch)), W(plan_count(a->q->depth)), W(plan_count(a->q->prompt)));
     put_words("", x->hw.name, b->r->box.hw.name, out);
     if (a->q->model)
         put_words("the load", memory_limit(a->r), memory_limit(b->r), out);

@@ -30,14 +30,13 @@ static void explain_memory(const plan_request *q, const plan_result *r, buf *out
          W(plan_count(b->sums.kv_values)), b->shape.attention_layers - b->shape.window_layers, b->kv_bits,
          W(plan_bytes(m->kv_token)));
     if (b->sums.window_values > 0)
-        line(out, "memory.kv_bytes",
-             "%u streams x (%s tokens x %s + at most %u tokens x %s in layers with a window) = %s", q->batch,
-             W(plan_count(q->context)), W(plan_bytes(m->kv_token)), b->shape.window,
+        line(out, "memory.kv_bytes", "%s x (%s tokens x %s + at most %u tokens x %s in layers with a window) = %s",
+             W(plan_streams(q->batch)), W(plan_count(q->context)), W(plan_bytes(m->kv_token)), b->shape.window,
              W(plan_bytes(b->sums.window_values * b->kv_bits / 8)), W(plan_bytes(m->kv)));
     else
-        line(out, "memory.kv_bytes", "%u streams x %s tokens x %s = %s", q->batch, W(plan_count(q->context)),
+        line(out, "memory.kv_bytes", "%s x %s tokens x %s = %s", W(plan_streams(q->batch)), W(plan_count(q->context)),
              W(plan_bytes(m->kv_token)), W(plan_bytes(m->kv)));
-    line(out, "memory.state_bytes", "%u streams x %s = %s", q->batch, W(plan_bytes(b->sums.state_bytes)),
+    line(out, "memory.state_bytes", "%s x %s = %s", W(plan_streams(q->batch)), W(plan_bytes(b->sums.state_bytes)),
          W(plan_bytes(m->state)));
     line(out, "memory.cache_bytes", "%s sessions x (KV of %s tokens + a state) = %s x %s = %s",
          W(plan_count(q->sessions)), W(plan_count(q->session_tokens)), W(plan_count(q->sessions)),
@@ -72,34 +71,45 @@ static void explain_weights(const plan_result *r, buf *out)
              W(plan_parameters((double)b->sums.always)), b->type.bits, W(plan_bytes(d->weight_bytes)));
 }
 
+/* Streams x bandwidth x share / bytes; where that is not the rate, what else took the time. */
+static void rate_line(buf *out, const char *name, const cost_box *b, const plan_decode *d, double share, double bytes,
+                      double rate, const char *more)
+{
+    double by_bytes = d->batch * cost_bandwidth(b) * share / bytes;
+    bool less = rate < by_bytes * (1 - 1e-6);
+    char of[24] = "";
+    if (share != 1)
+        snprintf(of, sizeof of, " x %.3f", share);
+    line(out, name, "%s x %s GB/s%s / %s = %s%s%s%s", W(plan_streams(d->batch)),
+         W(plan_number(cost_bandwidth(b) / 1e9)), of, W(plan_bytes(bytes)), W(plan_number(by_bytes)),
+         less ? "; with matmuls or the link " : "", less ? W(plan_number(rate)) : "", more);
+}
+
 static void explain_decode(const plan_request *q, const plan_result *r, buf *out)
 {
     const plan_decode *d = &r->decode;
     const cost_box *b = &r->box;
-    double bandwidth = cost_bandwidth(b), bytes = d->weight_bytes + d->kv_bytes + d->state_bytes;
+    double bytes = d->weight_bytes + d->kv_bytes + d->state_bytes;
     explain_weights(r, out);
     if (q->model) {
-        line(out, "decode.kv_bytes", "%u streams x KV of %s tokens = %s", d->batch, W(plan_count(d->depth)),
+        line(out, "decode.kv_bytes", "%s x KV of %s tokens = %s", W(plan_streams(d->batch)), W(plan_count(d->depth)),
              W(plan_bytes(d->kv_bytes)));
-        line(out, "decode.state_bytes", "%u streams x %s, read and written = %s", d->batch,
+        line(out, "decode.state_bytes", "%s x %s, read and written = %s", W(plan_streams(d->batch)),
              W(plan_bytes(b->sums.state_bytes)), W(plan_bytes(d->state_bytes)));
     }
-    line(out, "decode.ceiling_tok_s", "%u streams x %s GB/s / %s = %s%s", d->batch, W(plan_number(bandwidth / 1e9)),
-         W(plan_bytes(d->depth > 0 ? bytes : d->weight_bytes)), W(plan_number(d->ceiling)),
-         d->depth > 0 ? "" : " (at depth 0 of the weights alone: nothing is kept yet)");
-    line(out, "decode.low_tok_s", "%u x %s GB/s x %.3f / %s = %s (%s)", d->batch, W(plan_number(bandwidth / 1e9)),
-         d->low_share, W(plan_bytes(bytes)), W(plan_number(d->low)), b->shares.why);
-    line(out, "decode.high_tok_s", "%u x %s GB/s x %.3f / %s = %s", d->batch, W(plan_number(bandwidth / 1e9)),
-         d->high_share, W(plan_bytes(bytes)), W(plan_number(d->high)));
+    rate_line(out, "decode.ceiling_tok_s", b, d, 1, d->depth > 0 ? bytes : d->weight_bytes, d->ceiling,
+              d->depth > 0 ? "" : " (at depth 0 of the weights alone: nothing is kept yet)");
+    rate_line(out, "decode.low_tok_s", b, d, d->low_share, bytes, d->low, "");
+    rate_line(out, "decode.high_tok_s", b, d, d->high_share, bytes, d->high, "");
+    line(out, "range", "%s", b->shares.why);
     if (d->measured.n)
         line(out, "decode.estimate_tok_s",
              "the median of %u measured, %s to %s (%s, %s); a share of %.3f of the bandwidth", d->measured.n,
              W(plan_number(d->measured.low)), W(plan_number(d->measured.high)), d->measured.runtimes, d->measured.date,
              d->share);
     else
-        line(out, "decode.estimate_tok_s", "%u x %s GB/s x %.3f / %s = %s%s", d->batch, W(plan_number(bandwidth / 1e9)),
-             d->share, W(plan_bytes(bytes)), W(plan_number(d->estimate)),
-             d->by_matmul ? ", less: the matmuls take longer than the bytes" : "");
+        rate_line(out, "decode.estimate_tok_s", b, d, d->share, bytes, d->estimate,
+                  d->calibrated ? "; the share is that of this pair's nearest run" : "");
     if (b->devices > 1)
         line(out, "of it the link",
              "%u layers x 2 x (2 x %u/%u x %u rows x %u channels x 2 bytes / %s GB/s + 5 us) = %s", b->shape.layers,

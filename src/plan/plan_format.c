@@ -18,6 +18,13 @@ plan_word plan_count(double number)
     return out;
 }
 
+plan_word plan_streams(uint32_t batch)
+{
+    plan_word out;
+    snprintf(out.text, sizeof out.text, "%u stream%s", batch, batch == 1 ? "" : "s");
+    return out;
+}
+
 plan_word plan_number(double number)
 {
     plan_word out;

@@ -48,6 +48,7 @@ typedef struct {
     char text[40];
 } plan_word;
 plan_word plan_bytes(double bytes);       /* "35.7 GB", "20,480 B" */
+plan_word plan_streams(uint32_t batch);   /* "1 stream" */
 plan_word plan_count(double number);      /* "23,000" */
 plan_word plan_seconds(double seconds);   /* "15.4 ms", "44.0 s", "2 min 5 s" */
 plan_word plan_number(double number);     /* three digits: "0.67", "65.0", "1,364" */

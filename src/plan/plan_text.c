@@ -119,8 +119,8 @@ static void put_memory(const plan_request *q, const plan_result *r, buf *out)
     put_amount(out, "weights", m->weights);
     buf_byte(out, '\n');
     put_amount(out, "KV", m->kv);
-    buf_printf(out, "   %u stream%s of %s tokens, %s a token\n", q->batch, q->batch == 1 ? "" : "s",
-               W(plan_count(q->context)), W(plan_bytes(m->kv_token)));
+    buf_printf(out, "   %s of %s tokens, %s a token\n", W(plan_streams(q->batch)), W(plan_count(q->context)),
+               W(plan_bytes(m->kv_token)));
     if (m->state > 0) {
         put_amount(out, "state", m->state);
         buf_text(out, "   of the linear layers, whatever the depth\n");
