@@ -20,7 +20,7 @@ static const flag_spec serve_flags[] = {
     {"--ctx", "N", "tokens a conversation may hold [what fits]", NULL},
     {"--parallel", "N", "streams at once [16; with bare sim 1024]", NULL},
     {"--kv-memory", "SIZE", "of the page pool, e.g. 2G [what fits]", NULL},
-    {"--kv", "TYPE", "how keys and values lie: auto, f16, bf16, q8, q4, f32", "auto"},
+    {"--kv", "TYPE", "keys and values: auto, f16, bf16, q8, q4, f32", "auto"},
     {"--cache-ram", "SIZE", "of it for idle prefixes; 0: keep none [all]", NULL},
     {"--cache-sessions", "N", "or: keep so many conversations warm", NULL},
     {"--cache-session-tokens", "N", "of one of them [the context, at most 24k]", NULL},
