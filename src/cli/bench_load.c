@@ -33,8 +33,7 @@ static const flag_spec load_flags[] = {
     {"--tier", "NAME", "service_tier of documents, e.g. flex", NULL},
     {"--json", "FILE", "the report for programs", NULL},
     {"--html", "FILE", "the report with plots and a replay", NULL},
-    {"--keep", "MODEL:TYPE", "keep one agent's rate for `headway plan`", NULL},
-    {"--runtime", "NAME", "with --keep: what serves, e.g. llama.cpp", NULL},
+    {"--keep", "M:TYPE@RUNTIME", "keep one agent's rate for `headway plan`", NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -179,8 +178,7 @@ static status prepare(load_bench *b, error *err)
         b->work.trace = &b->trace;
     }
     workload_plan(&b->options, &b->trace, &b->plan);
-    b->keeper.model = flag_text(&b->flags, "--keep");
-    b->keeper.runtime = flag_text(&b->flags, "--runtime");
+    b->keeper.named = flag_text(&b->flags, "--keep");
     b->keeper.url = flag_text(&b->flags, "--url");
     if ((st = load_keeper_open(&b->keeper, &b->plan, err)))
         return st;

@@ -33,23 +33,27 @@ static bool is_here(const char *url)
 status load_keeper_open(load_keeper *k, const load_plan *plan, error *err)
 {
     const char *named = getenv("HEADWAY_HARDWARE");
-    if (!k->model)
-        return k->runtime ? error_set(err, ERR_INVALID, "--runtime goes with --keep") : OK;
-    if (!k->runtime || !k->runtime[0])
-        return error_set(err, ERR_INVALID, "--keep wants --runtime NAME too: whose speed is it?");
-    if (strlen(k->runtime) >= sizeof k->keeper.form.runtime)
-        return error_set(err, ERR_INVALID, "--runtime: is longer than %zu bytes", sizeof k->keeper.form.runtime - 1);
+    char model[128];
+    if (!k->named)
+        return OK;
+    const char *at = strrchr(k->named, '@');
+    if (!at || !at[1] || (size_t)(at - k->named) >= sizeof model)
+        return error_set(err, ERR_INVALID, "--keep: '%.100s' is not like llama-3.1-8b:q4_0@vllm", k->named);
+    if (strlen(at + 1) >= sizeof k->keeper.form.runtime)
+        return error_set(err, ERR_INVALID, "--keep: the runtime's name is longer than %zu bytes",
+                         sizeof k->keeper.form.runtime - 1);
+    snprintf(model, sizeof model, "%.*s", (int)(at - k->named), k->named);
     if (!is_here(k->url) && !(named && named[0]))
         return error_set(err, ERR_INVALID,
                          "--keep: %.100s may be another machine than this one: HEADWAY_HARDWARE=NAME says which",
                          k->url);
     if (phase_of_one(plan) < 0)
         return error_set(err, ERR_INVALID, "--keep: one stream alone is what counts: bench agents|mixed --agents 1");
-    status st = run_keeper_open(&k->keeper, k->model, err);
+    status st = run_keeper_open(&k->keeper, model, err);
     if (st)
         return error_prefix(err, ERR_INVALID, "--keep");
     run_record *f = &k->keeper.form;
-    snprintf(f->runtime, sizeof f->runtime, "%s", k->runtime);
+    snprintf(f->runtime, sizeof f->runtime, "%s", at + 1);
     f->version[0] = f->sampler[0] = 0; /* the server's defaults */
     k->keeper.elsewhere = !is_here(k->url);
     return run_record_check(f, 0, err) ? error_prefix(err, ERR_INVALID, "--keep") : OK;
@@ -58,7 +62,7 @@ status load_keeper_open(load_keeper *k, const load_plan *plan, error *err)
 status load_keeper_close(load_keeper *k, const load_plan *plan, const load_summary *summary, buf *said, error *err)
 {
     int phase = phase_of_one(plan);
-    if (!k->model || phase < 0)
+    if (!k->named || phase < 0)
         return OK;
     const load_cell *c = &summary->cells[phase][LOAD_AGENTS];
     if (c->done == 0 || c->tpot_ms.count == 0 || !(c->tpot_ms.median > 0)) {

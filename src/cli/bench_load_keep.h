@@ -7,8 +7,7 @@
 #include "load/summary.h"
 
 typedef struct {
-    const char *model;   /* "NAME:TYPE", --keep; NULL: nothing is kept */
-    const char *runtime; /* --runtime; NULL: none was named */
+    const char *named; /* "MODEL:TYPE@RUNTIME", --keep; NULL: nothing is kept */
     const char *url;
     run_keeper keeper;
 } load_keeper;

@@ -152,7 +152,7 @@ def test_a_servers_rate_is_kept_when_it_is_named(tmp_path):
     server = Server("--runner", "sim:decode_base_us=5000")
     try:
         load = ["bench", "agents", "--url", server.url, "--agents", "1", "--requests", "4", "--scale", "0.1"]
-        keep = [*load, "--keep", "llama-3.1-8b:q4_0", "--runtime", "sim"]
+        keep = [*load, "--keep", "llama-3.1-8b:q4_0@sim"]
         env = {"HEADWAY_HARDWARE": "test-box", "HEADWAY_SYSFS": str(tmp_path)}
         headway(tmp_path, *load, env=env)
         assert not (tmp_path / "runs.jsonl").exists()
@@ -160,11 +160,11 @@ def test_a_servers_rate_is_kept_when_it_is_named(tmp_path):
         run = json.loads((tmp_path / "runs.jsonl").read_text())
         assert run["runtime"] == "sim" and run["batch"] == 1 and run["repeats"] == 4 and 100 < run["tok_s"] <= 201
         assert run["prompt_tokens"] > 50 and run["output_tokens"] > 1 and "sampler" not in run
-        for flags, says in ((["--runtime", "x"], "--runtime goes with --keep"),
-                            (["--keep", "no-such:q4_0"], "--runtime NAME"),
-                            (["--keep", "no-such:q4_0", "--runtime", "x"], "not in the catalogue"),
-                            ([*keep[-4:], "--agents", "2"], "one stream alone"),
-                            ([*keep[-4:], "--url", "http://far.example:1"], "HEADWAY_HARDWARE")):
+        for flags, says in ((["--keep", "llama-3.1-8b:q4_0"], "is not like"),
+                            (["--keep", "llama-3.1-8b@"], "is not like"),
+                            (["--keep", "no-such:q4_0@x"], "not in the catalogue"),
+                            ([*keep[-2:], "--agents", "2"], "one stream alone"),
+                            ([*keep[-2:], "--url", "http://far.example:1"], "HEADWAY_HARDWARE")):
             done = headway(tmp_path, *load, *flags, code=2, env={"HEADWAY_HARDWARE": ""})
             assert says in done.stderr, done.stderr
     finally:
