@@ -31,6 +31,7 @@ static const weight_type TYPES[] = {
     {"int8", 8, "int8"}, /* a scale a row */
     {"mxfp8", BLOCK(33, 32), "fp8"},
     {"mxfp4", BLOCK(17, 32), "f16"}, /* activations stay in 16 bits, as gpt-oss is run */
+    {"mxfp4_moe", 4.5, "f16"},       /* experts in mxfp4, the rest in q8_0: the mean of gpt-oss */
     {"nvfp4", BLOCK(18, 32), "fp4"},
     {"affine8", 8.5, "f16"}, /* groups of 64: 16 bits of scale and 16 of bias */
     {"affine6", 6.5, "f16"},

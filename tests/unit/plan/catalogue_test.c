@@ -106,6 +106,54 @@ static void test_unknown_names_say_the_nearest(void **unused)
     assert_int_equal(catalogue_find(&found, NULL, long_name, NULL), ERR_NOT_FOUND);
 }
 
+/* 1,234,567 */
+static void grouped(uint64_t number, char out[32])
+{
+    char digits[24];
+    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    for (int i = 0; i < count; i++) {
+        *out++ = digits[i];
+        if (i + 1 < count && (count - i - 1) % 3 == 0)
+            *out++ = ',';
+    }
+    *out = 0;
+}
+
+static void test_the_page_says_what_the_tables_say(void **unused)
+{
+    (void)unused;
+    FILE *file = fopen("docs/models-catalogue.md", "rb");
+    char *page = calloc(1, 1 << 17);
+    assert_non_null(file);
+    assert_true(fread(page, 1, (1 << 17) - 1, file) > 1000);
+    fclose(file);
+    for (size_t i = 0; i < catalogue_count(); i++) {
+        const model_shape *shape = catalogue_at(i);
+        model_sums sums;
+        char total[32], active[32], other[32], kv[32], window[32], state[32] = "", line[400];
+        model_shape_sums(shape, &sums);
+        grouped(sums.total, total);
+        grouped(sums.active, active);
+        grouped(shape->other_parameters, other);
+        grouped((uint64_t)(2 * sums.kv_values), kv);
+        grouped((uint64_t)(2 * sums.window_values), window);
+        snprintf(state, sizeof state, "%.1f ", sums.state_bytes / (1 << 20));
+        snprintf(line, sizeof line, "| `%s` | %s | %s | %s%s| %s | %s%s| %s| %s |\n", shape->name, total, active,
+                 shape->other_parameters ? other : "", shape->other_parameters ? " " : "", kv,
+                 sums.window_values > 0 ? window : "", sums.window_values > 0 ? " " : "",
+                 sums.state_bytes > 0 ? state : "", catalogue_type(i));
+        if (!strstr(page, line))
+            fail_msg("docs/models-catalogue.md lacks: %s", line);
+    }
+    for (size_t i = 0; i < weight_type_count(); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "`%s`", weight_type_at(i)->name);
+        if (!strstr(page, name))
+            fail_msg("docs/models-catalogue.md lacks the type %s", name);
+    }
+    free(page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_names_are_unique_and_found),
         cmocka_unit_test(test_names_are_found_however_they_are_written),
         cmocka_unit_test(test_unknown_names_say_the_nearest),
+        cmocka_unit_test(test_the_page_says_what_the_tables_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
