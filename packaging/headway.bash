@@ -5,16 +5,21 @@ _headway()
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
         words="$(headway --help 2>/dev/null | sed -nE 's/^  ([a-z-]+) .*/\1/p' | grep -v headway) --help --version"
-    elif [ "$COMP_CWORD" = 2 ] && [ "$command" = bench ] && [[ $word != -* ]]; then
+    elif [ "$COMP_CWORD" = 2 ] && [[ $command =~ ^(bench|simulate)$ ]] && [[ $word != -* ]]; then
         words='agents documents mixed trace'
     else
-        [ "$command" = bench ] && case ${COMP_WORDS[2]} in [amdt]*) command="bench ${COMP_WORDS[2]}" ;; esac
+        [[ $command =~ ^(bench|simulate)$ ]] &&
+            case ${COMP_WORDS[2]} in [amdt]*) command="$command ${COMP_WORDS[2]}" ;; esac
         case $before in
             --ignore-eos) words='on off' ;;
             --json | --html) ;;
             --key | --doc-key | --seed | --scale | --duration | --requests | --agents | --workers | --rate | --speed | \
                 --ttft-ms | --tier) return ;;
             --policy) words='prefill-first decode-first chunked gate cadence' ;;
+            --router) words='round-robin least-loaded prefix' ;;
+            --cache) words='on off' ;;
+            --boxes | --split | --link | --document-output | --prompt-tokens | --output-tokens | --think-s | --step-gb | \
+                --fit-* | --sweep | --by | --devices) return ;;
             --gap-ms) words='auto' ;;
             --runner) words='model sim script:' ;;
             --kv) words='f16 bf16 q8 q4' ;;

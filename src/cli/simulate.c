@@ -39,7 +39,7 @@ static const flag_spec simulate_flags[] = {
     {"--scale", "X", "times the prompt lengths", "1"},
     {"--duration", "S", "seconds [30; mixed about 60]", NULL},
     {"--requests", "N", "ends after N (mixed: of documents)", NULL},
-    {"--day", NULL, "mixed: 10,000 requests in 24 hours, 77 tokens in for one out", NULL},
+    {"--day", NULL, "mixed: 10,000 requests in 24 hours, 77:1", NULL},
     {"--agents", "N", "agent sessions at once", "2"},
     {"--workers", "N", "document workers at once", "3"},
     {"--rate", "X", "open loop: sessions a second, Poisson", NULL},
@@ -542,7 +542,7 @@ int simulate_main(int argc, char **argv)
             return 0;
         }
         if (argc > 1)
-            error_set(&err, ERR_INVALID, "'%s' is not a load, want agents, documents, mixed or trace", argv[1]);
+            error_set(&err, ERR_INVALID, "'%s' is not a load, want agents, documents, mixed or trace (see `headway simulate --help`)", argv[1]);
         else
             error_set(&err, ERR_INVALID,
                       "of what? agents, documents, mixed or trace FILE (see `headway simulate --help`)");

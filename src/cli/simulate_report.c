@@ -172,9 +172,7 @@ static void json_costs(const sim_costs *c, buf *out)
     buf_byte(out, ',');
     put_number(out, "request_ms", c->request_us / 1e3);
     buf_byte(out, ',');
-    put_number(out, "kv_token_bytes", c->kv_token_bytes);
-    buf_byte(out, ',');
-    put_number(out, "state_bytes", c->state_bytes);
+    buf_printf(out, "\"kv_token_bytes\":%.12g,\"state_bytes\":%.12g", c->kv_token_bytes, c->state_bytes);
     buf_byte(out, '}');
 }
 
