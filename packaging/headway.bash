@@ -25,6 +25,12 @@ _headway()
             --kv) words='f16 bf16 q8 q4' ;;
             --format) words='gguf hf mlx' ;;
             --type) words='f32 f16 bf16 q8_0 q4_0 mxfp8 mxfp4 affine4' ;;
+            --list) words='hardware models' ;;
+            --hardware | --compare) words=$(headway plan --list hardware 2>/dev/null | sed -nE '2,$s/^([a-z0-9.-]+)  +.*/\1/p') ;;
+            --bandwidth | --flops | --memory | --watts | --devices | --link | --batch | --step-gb | --prompt | --cached | \
+                --prefill-tok-s | --overhead | --document | --ssd | --sessions | --session-tokens | --read-ratio | --draft | \
+                --accept) return ;;
+            --import) ;;
             --tokenizer | --out | --model | --template | --chat-template | --config | --curves | --cache-disk | \
                 --batch-dir) ;;
             --url | --host | --port | --threads | --ctx | --parallel | --kv-memory | --cache-ram | --cache-sessions | \
