@@ -114,7 +114,7 @@ static status unknown_family(const reader *r, const char *type)
 {
     char list[300] = "";
     size_t used = 0;
-    for (size_t i = 0; i < FAMILY_COUNT; i++)
+    for (size_t i = 0; i < FAMILY_COUNT && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", FAMILIES[i].model_type);
     return error_set(r->err, ERR_UNSUPPORTED, "%s: model_type \"%.40s\" is not known (%s are)", r->name, type, list);
 }

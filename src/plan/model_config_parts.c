@@ -154,8 +154,10 @@ static void method_type(const json_t *q, const char *method, char type[16])
 {
     const char *algorithm = json_string_value(json_object_get(q, "quant_algo"));
     json_int_t bits = json_integer_value(json_object_get(q, "bits"));
-    if (strcmp(method, "fp8") == 0 || strcmp(method, "mxfp4") == 0)
-        snprintf(type, 16, "%s", method);
+    if (strcmp(method, "fp8") == 0)
+        snprintf(type, 16, "fp8");
+    else if (strcmp(method, "mxfp4") == 0) /* of experts only */
+        snprintf(type, 16, "mxfp4_moe");
     else if (strcmp(method, "compressed-tensors") == 0)
         compressed_type(q, type);
     else if (strcmp(method, "gptq") == 0 || strcmp(method, "awq") == 0)

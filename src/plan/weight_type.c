@@ -82,7 +82,8 @@ status weight_type_find(const weight_type **out, const char *name, error *err)
             *out = &TYPES[i];
             return OK;
         }
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? " " : "", TYPES[i].name);
+        if (used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? " " : "", TYPES[i].name);
     }
     return error_set(err, ERR_INVALID, "weight type \"%.32s\", expected one of %s", name, list);
 }

@@ -132,6 +132,46 @@ static void test_draft_layers_and_towers_are_counted_apart(void **unused)
     assert_string_equal(type, "bf16");
 }
 
+/* As they are published: what the file leaves out is the family's own, names of families are in text_config. */
+static void test_published_files_come_to_the_published_counts(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *text, *type;
+        uint64_t whole;
+    } FILES[] = {
+        {"{\"model_type\":\"gemma3\",\"torch_dtype\":\"bfloat16\",\"mm_tokens_per_image\":256,\"text_config\":{"
+         "\"hidden_size\":2560,\"intermediate_size\":10240,\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,"
+         "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"},\"sliding_window\":1024},\"vision_config\":{"
+         "\"hidden_size\":1152,\"image_size\":896,\"intermediate_size\":4304,\"model_type\":\"siglip_vision_model\","
+         "\"num_attention_heads\":16,\"num_hidden_layers\":27,\"patch_size\":14,\"vision_use_head\":false}}",
+         "bf16", 4300079472},
+        {"{\"model_type\":\"deepseek_v3\",\"attention_bias\":false,\"first_k_dense_replace\":3,\"hidden_size\":7168,"
+         "\"intermediate_size\":18432,\"kv_lora_rank\":512,\"max_position_embeddings\":163840,"
+         "\"moe_intermediate_size\":2048,\"moe_layer_freq\":1,\"n_routed_experts\":256,\"n_shared_experts\":1,"
+         "\"num_attention_heads\":128,\"num_experts_per_tok\":8,\"num_hidden_layers\":61,\"num_key_value_heads\":128,"
+         "\"num_nextn_predict_layers\":1,\"q_lora_rank\":1536,\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,"
+         "\"quantization_config\":{\"fmt\":\"e4m3\",\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]},"
+         "\"tie_word_embeddings\":false,\"v_head_dim\":128,\"vocab_size\":129280,\"torch_dtype\":\"bfloat16\"}",
+         "fp8", 684489845504}, /* bf16 3,918,786,560 and fp8 680,571,043,840 of its header, and the routers' biases */
+        {"{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"mistral\",\"head_dim\":128,"
+         "\"hidden_size\":5120,\"intermediate_size\":32768,\"num_attention_heads\":32,\"num_hidden_layers\":40,"
+         "\"num_key_value_heads\":8,\"sliding_window\":null,\"vocab_size\":131072},\"dtype\":\"bfloat16\"}",
+         "bf16", 23572403200},
+    };
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        model_shape shape;
+        model_sums sums;
+        char type[16];
+        error err = {0};
+        if (model_shape_read_type(&shape, type, span_from(FILES[i].text), "config.json", &err) != OK)
+            fail_msg("%s", err.text);
+        model_shape_sums(&shape, &sums);
+        assert_int_equal(sums.total + shape.other_parameters, FILES[i].whole);
+        assert_string_equal(type, FILES[i].type);
+    }
+}
+
 /* `text` with the first `from` replaced. */
 static char *replaced(const char *text, const char *from, const char *to)
 {
@@ -230,7 +270,7 @@ static void test_types_by_how_the_file_says_them(void **unused)
         {"\"quantization\":{\"group_size\":32,\"bits\":8,\"mode\":\"mxfp8\"}", "mxfp8"},
         {"\"quantization\":{\"group_size\":64,\"bits\":99999999999}", ""},
         {"\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}", "fp8"},
-        {"\"quantization_config\":{\"quant_method\":\"mxfp4\"}", "mxfp4"},
+        {"\"quantization_config\":{\"quant_method\":\"mxfp4\"}", "mxfp4_moe"},
         {"\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}", "affine4"},
         {"\"quantization_config\":{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}", "nvfp4"},
         {"\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":{\"weights\":"
@@ -323,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_counts_are_those_of_another_implementation),
         cmocka_unit_test(test_rows_of_the_catalogue_are_their_configs),
         cmocka_unit_test(test_draft_layers_and_towers_are_counted_apart),
+        cmocka_unit_test(test_published_files_come_to_the_published_counts),
         cmocka_unit_test(test_wrong_files_are_refused_by_key),
         cmocka_unit_test(test_layer_lists_must_fit),
         cmocka_unit_test(test_types_by_how_the_file_says_them),
