@@ -87,6 +87,13 @@ bench-cadence: all # the bars of the schedule, each on a server of its own; buil
 	exec python3 tools/bench_cadence.py $(BUILD)/headway "$$model" --out $(BUILD)/bench/cadence.json \
 	    $(if $(BENCH_PYTHON),--llama $(BENCH_PYTHON)) $(CADENCE_FLAGS)
 
+# DAY_FLAGS="--seconds 100"; `make test` has the short form.
+DAY_FLAGS ?=
+.PHONY: bench-day
+bench-day: all # six agents, aborts and batch jobs: a day in 5 minutes; build/bench/day.json keeps all runs
+	@model="$(MODEL)"; [ -n "$$model" ] || model=$$(tools/fetch_model.sh) || exit 1; mkdir -p $(BUILD)/bench; \
+	exec python3 tools/bench_day.py $(BUILD)/headway "$$model" --out $(BUILD)/bench/day.json $(DAY_FLAGS)
+
 # CACHE_FLAGS="--only warm,disk"; BENCH_PYTHON=… adds llama.cpp's server to the warm turn.
 CACHE_FLAGS ?=
 .PHONY: bench-cache

@@ -130,8 +130,12 @@ def git(folder, *arguments):
 @pytest.mark.parametrize("form", ["--stream", "--no-stream"])
 def test_aider_edits_a_file(serve, tmp_path, form):
     python = python_of("AIDER")
-    server = start(serve, tmp_path, [{"reply": COMMIT, "match": "commit message", "times": 0},
-                                     {"reply": EDIT, "match": "make the area right", "times": 0}])
+    script = [{"reply": COMMIT, "match": "commit message", "times": 0},
+              {"reply": EDIT, "match": "make the area right", "times": 0}]
+    server = start(serve, tmp_path, script, "--ctx", 32768)  # its prompts are long, a token of the script is a byte
+    prices = tmp_path / ".aider" / "caches" / "model_prices_and_context_window.json"
+    prices.parent.mkdir(parents=True)
+    prices.write_text('{"none": {}}')  # else it is downloaded
     work = tmp_path / "work"
     work.mkdir()
     (work / "shape.py").write_text(BEFORE)

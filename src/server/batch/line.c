@@ -129,11 +129,24 @@ static void read_lines(batch_input *out, span text, seen_id *ids, batch_record *
     }
 }
 
+/* As many lines as `text` can have at most. */
+static size_t line_limit(span text)
+{
+    size_t count = 1;
+    for (size_t at = 0; at < text.size && count < BATCH_LINES_MAX; count++) {
+        const char *end = memchr(text.data + at, '\n', text.size - at);
+        if (!end)
+            break;
+        at = (size_t)(end - text.data) + 1;
+    }
+    return count;
+}
+
 bool batch_input_read(batch_input *out, span text, batch_record *r)
 {
-    seen_id *ids = malloc(BATCH_LINES_MAX * sizeof *ids);
-    *out =
-        (batch_input){malloc(BATCH_LINES_MAX * sizeof *out->starts), malloc(BATCH_LINES_MAX * sizeof *out->sizes), 0};
+    size_t limit = line_limit(text);
+    seen_id *ids = malloc(limit * sizeof *ids);
+    *out = (batch_input){malloc(limit * sizeof *out->starts), malloc(limit * sizeof *out->sizes), 0};
     bool good = ids && out->starts && out->sizes;
     if (good) {
         batch_error fault = {0};

@@ -40,12 +40,12 @@ static bool is_call(const weaver *w, uint32_t id)
 
 static void weave_text(weaver *w, const node *n, uint32_t from, uint32_t to)
 {
-    const char *text = w->b->bytes.data + n->a;
     if (n->b == 0)
         nfa_silent(w->n, from, to);
     for (uint32_t i = 0; i < n->b; i++) {
         uint32_t next = i + 1 == n->b ? to : nfa_state(w->n);
-        nfa_bytes(w->n, from, (uint8_t)text[i], (uint8_t)text[i], next);
+        uint8_t byte = (uint8_t)w->b->bytes.data[n->a + i];
+        nfa_bytes(w->n, from, byte, byte, next);
         from = next;
     }
 }

@@ -1,0 +1,23 @@
+"""The short form of the day of `make bench-day`: nothing goes wrong, nothing is left over, idle time is filled. How
+large the gaps are is a matter of the machine, and `make bench-day` says it."""
+
+import json
+import subprocess
+import sys
+
+from conftest import HEADWAY, ROOT
+
+MACHINE = "gaps of"
+
+
+def test_a_short_day(tmp_path):
+    model = subprocess.run([ROOT / "tools" / "fetch_model.sh"], capture_output=True, text=True, check=True)
+    program = [sys.executable, str(ROOT / "tools" / "bench_day.py"), HEADWAY, model.stdout.strip(), "--quick", "--out",
+               str(tmp_path / "day.json")]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (entry,) = json.loads((tmp_path / "day.json").read_text())
+    open_bars = [c for c in entry["checks"] if not c["met"] and not c["what"].startswith(MACHINE)]
+    assert not open_bars, done.stdout
+    details = entry["details"]
+    assert details["sessions"] >= 3 and details["calls"] >= 6 and details["lines"] >= 6, done.stdout
