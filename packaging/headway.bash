@@ -11,7 +11,7 @@ _headway()
         [[ $command =~ ^(bench|simulate)$ ]] &&
             case ${COMP_WORDS[2]} in [amdt]*) command="$command ${COMP_WORDS[2]}" ;; esac
         case $before in
-            --ignore-eos) words='on off' ;;
+            --ignore-eos | --keep) words='on off' ;;
             --json | --html) ;;
             --key | --doc-key | --seed | --scale | --duration | --requests | --agents | --workers | --rate | --speed | \
                 --ttft-ms | --tier) return ;;
