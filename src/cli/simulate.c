@@ -491,8 +491,10 @@ static status run_sweep(simulate_sweep *s, const command_flags *flags, error *er
         }
     if (done)
         fprintf(stderr, "\r\033[K");
-    if (!st)
+    if (!st) {
+        sweep_compare(s);
         st = write_sweep(s, flags, err);
+    }
     say_wall(seconds, steps, clock_now_us() - start_us);
     free(s->points);
     free(r);
@@ -542,7 +544,9 @@ int simulate_main(int argc, char **argv)
             return 0;
         }
         if (argc > 1)
-            error_set(&err, ERR_INVALID, "'%s' is not a load, want agents, documents, mixed or trace (see `headway simulate --help`)", argv[1]);
+            error_set(&err, ERR_INVALID,
+                      "'%s' is not a load, want agents, documents, mixed or trace (see `headway simulate --help`)",
+                      argv[1]);
         else
             error_set(&err, ERR_INVALID,
                       "of what? agents, documents, mixed or trace FILE (see `headway simulate --help`)");

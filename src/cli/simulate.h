@@ -107,6 +107,7 @@ typedef struct {
 } simulate_sweep;
 
 void sweep_fill(sweep_point *out, const simulate_result *r);
+void sweep_compare(simulate_sweep *s); /* once all points are filled */
 void sweep_text(const simulate_sweep *s, buf *out);
 void sweep_json(const simulate_sweep *s, buf *out);
 void sweep_html(const simulate_sweep *s, buf *out);

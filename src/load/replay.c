@@ -339,6 +339,8 @@ static void run_phase(replay *r, load_span *out)
     while (!phase_over(r, now)) {
         start_arrivals(r, now);
         send_due(r, now);
+        if (phase_over(r, now)) /* the last ones were not due any more */
+            break;
         r->config->transport->wait(r->config->transport, next_time(r), &sink);
         now = now_us(r);
         tell_progress(r, now);

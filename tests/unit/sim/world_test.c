@@ -92,7 +92,7 @@ static load_plan one_group(load_role role, uint32_t concurrency, double rate, ui
 /* What must hold of every run: each request has ended, and each answer is whole and in order. */
 static void check_samples(const fixture *f, uint32_t wanted)
 {
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, last_us = 0;
     assert_int_equal(f->samples.count, wanted);
     for (uint32_t i = 0; i < f->samples.count; i++) {
         const load_sample *s = &f->samples.items[i];
@@ -105,7 +105,10 @@ static void check_samples(const fixture *f, uint32_t wanted)
             assert_true(s->marks[k].at_us > s->marks[k - 1].at_us);
         assert_true(s->end_us >= s->marks[s->mark_count - 1].at_us);
         tokens += s->mark_count;
+        last_us = s->end_us > last_us ? s->end_us : last_us;
     }
+    /* The run is over when nobody has anything left to do, but for turns that are due and not sent any more. */
+    assert_true(f->spans[0].end_us >= last_us && f->spans[0].end_us <= last_us + 2000 * MS);
     uint64_t generated = 0;
     for (uint32_t i = 0; i < f->report.box_count; i++)
         generated += f->report.boxes[i].generated_tokens;
