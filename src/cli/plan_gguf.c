@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 128, NAME_BYTES = 96 };
+enum { KEY_BYTES = 128, NAME_BYTES = 96, LLAMA4_CHUNK = 8192 /* tokens, in three of four layers */ };
 #define TYPE_NEAR 0.2 /* bits of a type and of a weight as stored differ by less than that share */
 
 typedef struct {
@@ -150,7 +150,9 @@ static void read_sizes(gguf_reader *r)
 static void read_window(gguf_reader *r)
 {
     model_shape *s = r->shape;
-    uint32_t pattern = 0, window = small(number(r, "attention.sliding_window", 0));
+    bool chunked = span_is(r->arch, "llama4");
+    uint32_t pattern = chunked ? 4 : 0;
+    uint32_t window = small(number(r, "attention.sliding_window", chunked ? LLAMA4_CHUNK : 0));
     if (span_is(r->arch, "gemma3"))
         pattern = 6;
     else if (span_is(r->arch, "gpt-oss") || span_is(r->arch, "gemma2"))

@@ -215,6 +215,167 @@ static void test_unknown_parts_of_a_gguf_are_noticed(void **unused)
     expect_error(path, ERR_UNSUPPORTED, "architecture strange has parts");
 }
 
+typedef struct {
+    const char *name;
+    uint32_t value;
+} named_number;
+
+typedef struct {
+    const char *name;
+    uint64_t cols, rows;
+} named_tensor;
+
+static plan_model read_built(const char *arch, const named_number *numbers, size_t number_count,
+                             const named_tensor *tensors, size_t tensor_count)
+{
+    gguf_builder g = builder();
+    buf bytes = {0};
+    model_file *file;
+    plan_model m;
+    error err = {0};
+    char key[128];
+    add_string(&g, "general.architecture", arch);
+    for (size_t i = 0; i < number_count; i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].name);
+        add_u32(&g, key, numbers[i].value);
+    }
+    for (size_t i = 0; i < tensor_count; i++)
+        add_tensor(&g, tensors[i].name, DT_F32, tensors[i].cols, tensors[i].rows);
+    build(&g, &bytes);
+    if (gguf_open_memory(&file, "built.gguf", bytes.data, bytes.size, &err) != OK ||
+        plan_gguf_read(&m, file, &err) != OK)
+        fail_msg("%s: %s", arch, err.text);
+    model_file_close(file);
+    buf_free(&bytes);
+    return m;
+}
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static uint64_t elements(const named_tensor *tensors, size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += tensors[i].cols * tensors[i].rows;
+    return sum;
+}
+
+/* Biases, sinks and a window in every other layer. */
+static void test_gguf_of_gpt_oss(void **unused)
+{
+    (void)unused;
+    static const named_number NUMBERS[] = {
+        {"block_count", 2},
+        {"embedding_length", 64},
+        {"context_length", 1000},
+        {"attention.head_count", 4},
+        {"attention.head_count_kv", 2},
+        {"attention.key_length", 24},
+        {"attention.value_length", 24},
+        {"attention.sliding_window", 128},
+        {"expert_count", 5},
+        {"expert_used_count", 2},
+    };
+    static const struct {
+        const char *name;
+        uint64_t cols, rows;
+    } LAYER[] = {
+        {"attn_norm.weight", 64, 1},        {"post_attention_norm.weight", 64, 1},
+        {"attn_q.weight", 64, 96},          {"attn_q.bias", 96, 1},
+        {"attn_k.weight", 64, 48},          {"attn_k.bias", 48, 1},
+        {"attn_v.weight", 64, 48},          {"attn_v.bias", 48, 1},
+        {"attn_output.weight", 96, 64},     {"attn_output.bias", 64, 1},
+        {"attn_sinks.weight", 4, 1},        {"ffn_gate_inp.weight", 64, 5},
+        {"ffn_gate_inp.bias", 5, 1},        {"ffn_gate_exps.weight", 64, 32 * 5},
+        {"ffn_up_exps.weight", 64, 32 * 5}, {"ffn_down_exps.weight", 32, 64 * 5},
+        {"ffn_gate_exps.bias", 32, 5},      {"ffn_up_exps.bias", 32, 5},
+        {"ffn_down_exps.bias", 64, 5},
+    };
+    static char names[2 * COUNT(LAYER)][64];
+    named_tensor tensors[2 * COUNT(LAYER) + 3] = {
+        {"token_embd.weight", 64, 40}, {"output.weight", 64, 40}, {"output_norm.weight", 64, 1}};
+    for (size_t i = 0; i < 2 * COUNT(LAYER); i++) {
+        snprintf(names[i], sizeof names[i], "blk.%zu.%s", i / COUNT(LAYER), LAYER[i % COUNT(LAYER)].name);
+        tensors[i + 3] = (named_tensor){names[i], LAYER[i % COUNT(LAYER)].cols, LAYER[i % COUNT(LAYER)].rows};
+    }
+    plan_model m = read_built("gpt-oss", NUMBERS, COUNT(NUMBERS), tensors, COUNT(tensors));
+    model_sums sums;
+    model_shape_sums(&m.shape, &sums);
+    assert_int_equal(sums.total, elements(tensors, COUNT(tensors)));
+    assert_int_equal(m.weight_bytes, 4 * sums.total);
+    assert_true(m.shape.sinks && m.shape.biases && m.shape.output_bias && m.shape.router_bias);
+    assert_int_equal(m.shape.window_layers, 1);
+    assert_true(sums.kv_values == 2 * 2 * 24 && sums.window_values == 2 * 2 * 24);
+    assert_string_equal(m.type, "f32");
+}
+
+/* Latent attention with its matrices split, a dense layer first, and a draft layer that is counted apart. */
+static void test_gguf_of_deepseek(void **unused)
+{
+    (void)unused;
+    static const named_number NUMBERS[] = {
+        {"block_count", 3},
+        {"nextn_predict_layers", 1},
+        {"embedding_length", 64},
+        {"context_length", 1000},
+        {"attention.head_count", 2},
+        {"attention.head_count_kv", 1},
+        {"attention.q_lora_rank", 24},
+        {"attention.kv_lora_rank", 16},
+        {"attention.key_length", 24},
+        {"attention.value_length", 16},
+        {"attention.key_length_mla", 28},
+        {"attention.value_length_mla", 12},
+        {"rope.dimension_count", 8},
+        {"expert_count", 5},
+        {"expert_used_count", 2},
+    };
+    static const named_tensor TENSORS[] = {
+        {"token_embd.weight", 64, 40},
+        {"output.weight", 64, 40},
+        {"output_norm.weight", 64, 1},
+        {"blk.0.attn_norm.weight", 64, 1},
+        {"blk.0.ffn_norm.weight", 64, 1},
+        {"blk.0.attn_q_a.weight", 64, 24},
+        {"blk.0.attn_q_a_norm.weight", 24, 1},
+        {"blk.0.attn_q_b.weight", 24, 2 * 28},
+        {"blk.0.attn_kv_a_mqa.weight", 64, 24},
+        {"blk.0.attn_kv_a_norm.weight", 16, 1},
+        {"blk.0.attn_k_b.weight", 20, 2 * 16},
+        {"blk.0.attn_v_b.weight", 16, 2 * 12},
+        {"blk.0.attn_output.weight", 24, 64},
+        {"blk.0.ffn_gate.weight", 64, 44},
+        {"blk.0.ffn_up.weight", 64, 44},
+        {"blk.0.ffn_down.weight", 44, 64},
+        {"blk.1.attn_norm.weight", 64, 1},
+        {"blk.1.ffn_norm.weight", 64, 1},
+        {"blk.1.attn_q_a.weight", 64, 24},
+        {"blk.1.attn_q_a_norm.weight", 24, 1},
+        {"blk.1.attn_q_b.weight", 24, 2 * 28},
+        {"blk.1.attn_kv_a_mqa.weight", 64, 24},
+        {"blk.1.attn_kv_a_norm.weight", 16, 1},
+        {"blk.1.attn_k_b.weight", 20, 2 * 16},
+        {"blk.1.attn_v_b.weight", 16, 2 * 12},
+        {"blk.1.attn_output.weight", 24, 64},
+        {"blk.1.ffn_gate_inp.weight", 64, 5},
+        {"blk.1.exp_probs_b.bias", 5, 1},
+        {"blk.1.ffn_gate_exps.weight", 64, 36 * 5},
+        {"blk.1.ffn_up_exps.weight", 64, 36 * 5},
+        {"blk.1.ffn_down_exps.weight", 36, 64 * 5},
+        {"blk.1.ffn_gate_shexp.weight", 64, 52},
+        {"blk.1.ffn_up_shexp.weight", 64, 52},
+        {"blk.1.ffn_down_shexp.weight", 52, 64},
+        {"blk.2.nextn.eh_proj.weight", 128, 64},
+    };
+    plan_model m = read_built("deepseek2", NUMBERS, COUNT(NUMBERS), TENSORS, COUNT(TENSORS));
+    model_sums sums;
+    model_shape_sums(&m.shape, &sums);
+    assert_int_equal(sums.total, elements(TENSORS, COUNT(TENSORS) - 1));
+    assert_int_equal(m.weight_bytes, 4 * sums.total);
+    assert_int_equal(m.shape.other_parameters, 128 * 64);
+    assert_int_equal(m.shape.dense_layers, 1);
+    assert_true(sums.kv_values == 2 * (16 + 8));
+}
+
 static void test_spoilt_gguf_files_are_read_or_refused(void **unused)
 {
     (void)unused;
@@ -288,6 +449,8 @@ int main(void)
         cmocka_unit_test(test_types_of_files),
         cmocka_unit_test(test_wrong_files_are_named),
         cmocka_unit_test(test_unknown_parts_of_a_gguf_are_noticed),
+        cmocka_unit_test(test_gguf_of_gpt_oss),
+        cmocka_unit_test(test_gguf_of_deepseek),
         cmocka_unit_test(test_spoilt_gguf_files_are_read_or_refused),
         cmocka_unit_test(test_models_in_the_cache_folder),
     };
