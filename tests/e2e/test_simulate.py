@@ -1,4 +1,4 @@
-"""headway simulate: the incident, days, sweeps, several boxes; the same seed gives the same bytes; wrong input is named."""
+"""headway simulate: the incident, a day, sweeps, several boxes; the same seed, the same bytes; wrong input is named."""
 
 import html.parser
 import json
