@@ -8,7 +8,8 @@
 /* What a runtime takes besides: its code and tables, what it keeps of the weights twice, a chunk's activations. */
 static const double runtime_bytes = 100e6, runtime_share = 0.03, activation_row_bytes = 24;
 static const uint32_t batch_steps[] = {1, 2, 4, 8, 16, 32};
-enum { SHALLOW = 1024 /* as plan/cost.h has it */ };
+enum { SHALLOW = 1024 /* as plan/cost.h has it */, FEW_ROWS = 4 /* that shares are known of */ };
+static const double spread_share = 0.85; /* what a step may reach when many rows share what a step costs besides */
 static const double depth_steps[] = {0, 4096, 23000, 130000};
 
 /* ---- runs of the pair ---- */
@@ -44,6 +45,17 @@ run_summary plan_find(const plan_work *w, run_kind kind, uint32_t batch, double 
     const plan_request *q = w->q;
     return run_set_find(&w->pair, kind, q->box.hw.name, q->box.shape.name, q->box.type.name, batch,
                         (uint32_t)fmin(depth, UINT32_MAX));
+}
+
+run_summary plan_find_runtime(const plan_work *w, const char *runtime, uint32_t batch, double depth)
+{
+    plan_work of = {.q = w->q};
+    for (uint32_t i = 0; i < w->pair.count; i++)
+        if (!strcmp(w->pair.items[i].runtime, runtime) && run_set_add(&of.pair, &w->pair.items[i]))
+            break;
+    run_summary found = plan_find(&of, RUN_DECODE, batch, depth);
+    run_set_free(&of.pair);
+    return found;
 }
 
 /* ---- decode ---- */
@@ -97,6 +109,8 @@ static plan_decode decode_at(const plan_work *w, uint32_t batch, double depth)
     double high = shallow ? b->shares.shallow_high : b->shares.decode_high;
     d.share = b->shares.decode;
     d.calibrated = near.runs.n > 0;
+    if (batch > FEW_ROWS && near.batch <= FEW_ROWS)
+        high = fmax(high, spread_share);
     if (d.calibrated) {
         d.share = share_of(b, &near.runs, near.batch, near.depth);
         low = fmin(low, d.share * near.runs.low / near.runs.median);

@@ -151,6 +151,27 @@ static void note_fit(plan_work *w)
              plan_count(shape->context).text);
 }
 
+/* A median over several runtimes tells little of each. */
+static void note_runtimes(plan_work *w)
+{
+    const plan_decode *d = &w->r->decode;
+    char list[160] = "";
+    size_t used = 0, others = 0;
+    if (!d->measured.n || !strchr(d->measured.runtimes, ','))
+        return;
+    for (uint32_t i = 0; i < w->pair.count; i++) {
+        const char *runtime = w->pair.items[i].runtime;
+        uint32_t first = 0;
+        while (strcmp(w->pair.items[first].runtime, runtime) != 0)
+            first++;
+        run_summary m = first == i ? plan_find_runtime(w, runtime, d->batch, d->depth) : (run_summary){0};
+        if (m.n && used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %s", others++ ? ", " : "", runtime,
+                                     plan_number(m.median).text);
+    }
+    note(w->r, "By runtime, tok/s: %s.", list);
+}
+
 static void note_runs(plan_result *r)
 {
     const run_summary *all[] = {&r->decode.measured, &r->prefill.measured};
@@ -168,6 +189,7 @@ void plan_notes_fill(plan_work *w)
     note_hardware(w);
     note_fit(w);
     note_runs(w->r);
+    note_runtimes(w);
     if (w->q->model && !plan_prefill_known(w->q, &w->r->box))
         note(w->r, "No matmul rate of %s is known: --flops TFLOPS or --prefill-tok-s says it.", w->r->box.hw.name);
     if (w->r->box.devices > 1)

@@ -24,6 +24,8 @@ void plan_energy_fill(plan_work *w);
 void plan_notes_fill(plan_work *w);
 
 /* plan.c */
+/* Decode by one runtime. */
+run_summary plan_find_runtime(const plan_work *w, const char *runtime, uint32_t batch, double depth);
 run_summary plan_find(const plan_work *w, run_kind kind, uint32_t batch, double depth);
 typedef struct {
     run_summary runs; /* n = 0: the pair has none of that kind */

@@ -23,9 +23,9 @@ static inline void assert_near(double got, double wanted, double share)
 /* `model`: "NAME:TYPE". */
 static inline cost_box box_of(const char *hw_name, const char *model)
 {
-    const hardware *hw;
-    const model_shape *shape;
-    const weight_type *type;
+    const hardware *hw = NULL;
+    const model_shape *shape = NULL;
+    const weight_type *type = NULL;
     char name[64], type_name[16];
     size_t index;
     error err = {""};

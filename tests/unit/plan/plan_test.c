@@ -226,6 +226,37 @@ static void turns_estimates_into_measurements(void **state)
     run_set_free(&runs);
 }
 
+static void tells_runtimes_apart(void **state)
+{
+    (void)state;
+    run_set runs = {0};
+    plan_request q = request_of("m4-pro", "llama-3.1-8b:q4_0");
+    for (int i = 0; i < 4; i++) {
+        run_record r = run_of(i < 3 ? 40 + i : 20, "2026-11-30");
+        snprintf(r.runtime, sizeof r.runtime, "%s", i < 3 ? "mlx-lm" : "llama.cpp");
+        assert_int_equal(run_set_add(&runs, &r), OK);
+    }
+    q.runs = &runs;
+    plan_result r = made(&q);
+    assert_int_equal(r.decode.measured.n, 4);
+    assert_true(noted(&r, "mlx-lm 41.0") && noted(&r, "llama.cpp 20.0"));
+    runs.count = 3;
+    r = made(&q);
+    assert_false(noted(&r, "By runtime"));
+    run_set_free(&runs);
+}
+
+static void knows_little_of_many_streams(void **state)
+{
+    (void)state;
+    plan_request q = request_of("m4-max", TEXT_MODEL);
+    for (q.batch = 4; q.batch <= 8; q.batch += 4) {
+        plan_result r = made(&q);
+        double high = q.batch > 4 ? 0.85 : r.box.shares.shallow_high;
+        assert_near(r.decode.high, q.batch / cost_decode_share_s(&r.box, q.batch, 0, high), 1e-9);
+    }
+}
+
 static void takes_a_measured_prefill_for_the_matmuls(void **state)
 {
     (void)state;
@@ -481,6 +512,8 @@ int main(void)
         cmocka_unit_test(buys_nothing_of_decode_with_memory_or_cores),
         cmocka_unit_test(leaves_no_known_run_outside),
         cmocka_unit_test(turns_estimates_into_measurements),
+        cmocka_unit_test(tells_runtimes_apart),
+        cmocka_unit_test(knows_little_of_many_streams),
         cmocka_unit_test(takes_a_measured_prefill_for_the_matmuls),
         cmocka_unit_test(expects_tokens_of_a_draft),
         cmocka_unit_test(bounds_the_gaps_by_policy),
