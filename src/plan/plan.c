@@ -109,7 +109,7 @@ static plan_decode decode_at(const plan_work *w, uint32_t batch, double depth)
     double high = shallow ? b->shares.shallow_high : b->shares.decode_high;
     d.share = b->shares.decode;
     d.calibrated = near.runs.n > 0;
-    if (batch > FEW_ROWS && near.batch <= FEW_ROWS)
+    if (batch > FEW_ROWS && !(near.runs.n && near.batch > FEW_ROWS))
         high = fmax(high, spread_share);
     if (d.calibrated) {
         d.share = share_of(b, &near.runs, near.batch, near.depth);

@@ -16,7 +16,7 @@ TEXT = ["--model", "qwen3.6-35b-a3b:mxfp8", "--hardware", "m4-max"]
 
 def run(*arguments, code=0, env=None):
     done = subprocess.run([HEADWAY, "plan", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=30, env={**os.environ, **(env or {})})
+                          text=True, timeout=120, env={**os.environ, **(env or {})})
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
