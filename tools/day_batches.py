@@ -34,8 +34,8 @@ class Batches(threading.Thread):
         url = MESSAGES if self.made % 3 == 2 else CHAT
         lines = []
         for i in range(self.size):
-            body = {"model": "m", "max_tokens": self.rng.randint(20, 200), "temperature": 0.7,
-                    "messages": [{"role": "user", "content": words(self.rng, self.rng.randint(20, 500))}]}
+            body = {"model": "m", "max_tokens": self.rng.randint(20, 120), "temperature": 0.7,
+                    "messages": [{"role": "user", "content": words(self.rng, self.rng.randint(20, 300))}]}
             lines.append(json.dumps({"custom_id": f"{self.made}-{i}", "method": "POST", "url": url, "body": body}))
         self.made += 1
         form = "\r\n".join(["--day", 'Content-Disposition: form-data; name="purpose"', "", "batch", "--day",
