@@ -77,19 +77,36 @@ static bare_name bare_of(const char *name)
     return out;
 }
 
-/* Without what says only how it was trained; its shape is the same. */
-static bare_name untrained(bare_name name)
+/* Takes off an ending that says only how a model was trained, and nothing of its shape. What stands after it is kept
+ * where it may tell rows apart: Mistral's v0.1 has a window, Qwen3's 2507 a longer context. False: no such ending. */
+static bool take_training(bare_name *name)
 {
-    static const char *const ENDS[] = {"instruct", "chat", "base", "thinking", "hf", "it", "pt", "2507", "2501", "v01"};
+    static const struct {
+        const char *end, *kept;
+    } ENDS[] = {/* the longer ones first */
+                {"instruct2507", "2507"},
+                {"thinking2507", "2507"},
+                {"instructv01", "v01"},
+                {"instructv03", "v03"},
+                {"instruct", ""},
+                {"chat", ""},
+                {"base", ""},
+                {"thinking", ""},
+                {"hf", ""},
+                {"it", ""},
+                {"pt", ""},
+                {"2501", ""},
+                {"v01", ""},
+                {"v03", ""}};
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
-        size_t size = strlen(ENDS[i]);
-        if (name.size <= size || memcmp(name.text + name.size - size, ENDS[i], size) != 0)
+        size_t size = strlen(ENDS[i].end), kept = strlen(ENDS[i].kept);
+        if (name->size <= size || memcmp(name->text + name->size - size, ENDS[i].end, size) != 0)
             continue;
-        name.size -= size;
-        name.text[name.size] = 0;
-        return untrained(name);
+        memcpy(name->text + name->size - size, ENDS[i].kept, kept + 1);
+        name->size -= size - kept;
+        return true;
     }
-    return name;
+    return false;
 }
 
 /* Least edits from a to b; a part of b costs little, so that "llama3" is near all of Llama 3. */
@@ -137,16 +154,17 @@ static status not_found(const char *name, const bare_name *bare, error *err)
 
 status catalogue_find(const model_shape **out, size_t *index, const char *name, error *err)
 {
-    bare_name bare = bare_of(name), plain = untrained(bare);
-    for (size_t pass = 0; pass < 2; pass++)
+    bare_name bare = bare_of(name), wanted = bare;
+    do
         for (size_t i = 0; i < catalogue_count(); i++) {
             bare_name row = bare_of(row_at(i)->shape.name);
-            if (strcmp(row.text, pass ? plain.text : bare.text) != 0)
+            if (strcmp(row.text, wanted.text) != 0)
                 continue;
             *out = &row_at(i)->shape;
             if (index)
                 *index = i;
             return OK;
         }
+    while (take_training(&wanted));
     return err ? not_found(name, &bare, err) : ERR_NOT_FOUND; /* whoever wants no words waits for none */
 }

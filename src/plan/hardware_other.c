@@ -155,7 +155,7 @@ static const hardware rows[] = {
      .family = "other",
      .kind = HW_SERVER,
      .memory_gb = 192,
-     .bandwidth_gb_s = 7370,
+     .bandwidth_gb_s = 7380,
      .tflops = {[RATE_F16] = 2307, [RATE_FP8] = 4614},
      .link_gb_s = 100,
      .link = "ICI",

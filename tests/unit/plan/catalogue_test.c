@@ -42,6 +42,60 @@ static void test_rows_come_to_what_was_published(void **unused)
     assert_true(catalogue_published(catalogue_count()) == 0);
 }
 
+/* What a sum of parameters does not hold: how many experts a token uses, and what it leaves in the cache. */
+static void test_tokens_cost_what_was_published(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *name;
+        double active,
+            kv_bytes; /* 1e9 parameters by the model's card; of 16 bits, DeepSeek's ISCA 2025 paper; 0: none */
+    } ROWS[] = {
+        {"mixtral-8x7b", 12.9, 0},        {"mixtral-8x22b", 39, 0},
+        {"gpt-oss-20b", 3.61, 0},         {"gpt-oss-120b", 5.13, 0},
+        {"llama-4-scout", 17, 0},         {"llama-4-maverick", 17, 0},
+        {"deepseek-v3", 37, 70272},       {"kimi-k2", 32, 0},
+        {"glm-4.5-air", 12, 0},           {"glm-4.5", 32, 0},
+        {"qwen3-30b-a3b", 3.3, 0},        {"qwen3-235b-a22b", 22, 0},
+        {"qwen3-coder-480b-a35b", 35, 0}, {"qwen3.6-35b-a3b", 3, 20480},
+        {"qwen3.5-397b-a17b", 17, 0},     {"llama-3.1-405b", 405, 516096},
+        {"qwen2.5-72b", 72.7, 327680},
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        const model_shape *shape = NULL;
+        model_sums sums;
+        assert_int_equal(catalogue_find(&shape, NULL, ROWS[i].name, NULL), OK);
+        model_shape_sums(shape, &sums);
+        /* some makers count the table of embeddings, some do not; cards round */
+        double least = (double)sums.active / 1e9, most = least + (double)sums.embedding / 1e9;
+        if (ROWS[i].active < 0.93 * least || ROWS[i].active > 1.02 * most)
+            fail_msg("%s: %.3f to %.3f active, published %.2f", ROWS[i].name, least, most, ROWS[i].active);
+        if (ROWS[i].kv_bytes > 0)
+            assert_true(2 * sums.kv_values == ROWS[i].kv_bytes);
+    }
+}
+
+static void test_later_editions_differ_where_they_do(void **unused)
+{
+    (void)unused;
+    static const char *const PAIRS[][2] = {{"Qwen3-4B", "Qwen3-4B-Instruct-2507"},
+                                           {"Qwen3-30B-A3B", "Qwen3-30B-A3B-Thinking-2507"},
+                                           {"Qwen3-235B-A22B", "Qwen3-235B-A22B-Instruct-2507"}};
+    for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++) {
+        const model_shape *first = NULL, *later = NULL;
+        assert_int_equal(catalogue_find(&first, NULL, PAIRS[i][0], NULL), OK);
+        assert_int_equal(catalogue_find(&later, NULL, PAIRS[i][1], NULL), OK);
+        assert_int_equal(first->context, 40960);
+        assert_int_equal(later->context, 262144);
+    }
+    const model_shape *windowed = NULL, *plain = NULL;
+    assert_int_equal(catalogue_find(&windowed, NULL, "Mistral-7B-Instruct-v0.1", NULL), OK);
+    assert_int_equal(catalogue_find(&plain, NULL, "Mistral-7B-Instruct-v0.3", NULL), OK);
+    assert_int_equal(windowed->window, 4096);
+    assert_int_equal(windowed->window_layers, windowed->layers);
+    assert_int_equal(plain->window_layers, 0);
+}
+
 static void test_names_are_unique_and_found(void **unused)
 {
     (void)unused;
@@ -65,10 +119,16 @@ static void test_names_are_found_however_they_are_written(void **unused)
         {"meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"},
         {"Llama318B", "llama-3.1-8b"},
         {"Qwen3-Coder-30B-A3B-Instruct", "qwen3-coder-30b-a3b"},
-        {"Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"},
+        {"Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b-2507"},
+        {"Qwen3-30B-A3B-Base", "qwen3-30b-a3b"},
+        {"Qwen/Qwen3-4B-Thinking-2507", "qwen3-4b-2507"},
+        {"qwen3-235b-a22b-2507", "qwen3-235b-a22b-2507"},
         {"gemma-3-27b-it", "gemma-3-27b"},
         {"Mistral-Small-24B-Instruct-2501", "mistral-small-24b"},
         {"Mixtral-8x7B-v0.1", "mixtral-8x7b"},
+        {"Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"},
+        {"Mistral-7B-Instruct-v0.1", "mistral-7b-v0.1"},
+        {"Mistral-7B-Instruct-v0.3", "mistral-7b"},
         {"gptoss120b", "gpt-oss-120b"},
     };
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
@@ -158,6 +218,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_come_to_what_was_published),
+        cmocka_unit_test(test_tokens_cost_what_was_published),
+        cmocka_unit_test(test_later_editions_differ_where_they_do),
         cmocka_unit_test(test_names_are_unique_and_found),
         cmocka_unit_test(test_names_are_found_however_they_are_written),
         cmocka_unit_test(test_unknown_names_say_the_nearest),
