@@ -47,7 +47,7 @@ static void refresh_margin(scheduler *s)
 {
     if (s->margin_age++ % MARGIN_STEPS != 0)
         return;
-    s->margin_part = step_model_error(&s->model, MODEL_DECODE).under_p95;
+    s->margin_part = step_model_under(&s->model, MODEL_DECODE);
     if (s->margin_part > 1)
         s->margin_part = 1;
     s->document_tokens = schedule_document_tokens(&s->settings, &s->model, s->settings.gap_us);

@@ -92,12 +92,9 @@ static void update(filter *f, double measured, double scatter)
     double scale = predicted > 0 ? clamp(measured / predicted, 0.25, 4) : 1;
     for (int i = 0; i < f->n; i++)
         f->x[i] = away ? f->x[i] * scale : moved[i];
-    double was[DECODE_TERMS];
-    for (int k = 0; k < f->n; k++)
-        was[k] = gain[k];
     for (int i = 0; i < f->n; i++)
-        for (int k = 0; k < f->n; k++)
-            f->variance[i * f->n + k] -= was[i] * was[k] / uncertain;
+        for (int k = 0; k < f->n && gain[i] != 0; k++)
+            f->variance[i * f->n + k] -= gain[i] * gain[k] / uncertain;
 }
 
 static void learn(step_model *m, model_kind kind, filter *f, double measured, double predicted)
@@ -141,6 +138,20 @@ static double median_of(float *values, uint32_t count)
     return count % 2 ? upper : (select_value(values, count, count / 2 - 1) + upper) / 2;
 }
 
+static double under_of(float *values, uint32_t count)
+{
+    double under = count ? select_value(values, count, (uint32_t)(0.95 * (count - 1) + 0.5)) : 0;
+    return under > 0 ? under : 0;
+}
+
+double step_model_under(const step_model *m, model_kind kind)
+{
+    const model_errors *e = &m->errors[kind];
+    float values[MODEL_ERRORS];
+    memcpy(values, e->ratios, e->count * sizeof values[0]);
+    return under_of(values, e->count);
+}
+
 model_error_summary step_model_error(const step_model *m, model_kind kind)
 {
     const model_errors *e = &m->errors[kind];
@@ -149,8 +160,7 @@ model_error_summary step_model_error(const step_model *m, model_kind kind)
         return summary;
     float values[MODEL_ERRORS];
     memcpy(values, e->ratios, e->count * sizeof values[0]);
-    double under = select_value(values, e->count, (uint32_t)(0.95 * (e->count - 1) + 0.5));
-    summary.under_p95 = under > 0 ? under : 0;
+    summary.under_p95 = under_of(values, e->count);
     for (uint32_t i = 0; i < e->count; i++)
         values[i] = values[i] < 0 ? -values[i] : values[i];
     summary.median_abs = median_of(values, e->count);

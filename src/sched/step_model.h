@@ -64,5 +64,6 @@ typedef struct {
     uint32_t count;
 } model_error_summary;
 model_error_summary step_model_error(const step_model *m, model_kind kind);
+double step_model_under(const step_model *m, model_kind kind); /* its under_p95 alone */
 
 #endif

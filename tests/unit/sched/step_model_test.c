@@ -102,6 +102,7 @@ static void errors_are_the_ranks_of_a_sorted_list(void **state)
         model_error_summary e = step_model_error(&m, MODEL_PREFILL);
         qsort(sorted, count, sizeof *sorted, by_value);
         assert_true(e.under_p95 == fmax(sorted[(uint32_t)(0.95 * (count - 1) + 0.5)], 0));
+        assert_true(step_model_under(&m, MODEL_PREFILL) == e.under_p95);
         for (uint32_t k = 0; k < count; k++)
             sorted[k] = fabsf(sorted[k]);
         qsort(sorted, count, sizeof *sorted, by_value);
