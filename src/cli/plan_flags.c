@@ -129,14 +129,14 @@ static status read_hardware(plan_request *q, plan_machine_words *machine, const 
 {
     hardware *hw = &q->box.hw;
     const hardware *row = NULL;
-    bool numbers = n->bandwidth > 0 || (n->flops > 0 && n->memory > 0) || q->prefill_tok_s > 0;
+    bool rate_only = q->prefill_tok_s > 0 && !n->step_gb && !n->bandwidth && !n->memory && !n->flops;
     status st = name ? hardware_find(&row, name, err) : OK;
     if (st)
         return st;
     q->hardware_from = "the table";
     if (row) {
         *hw = *row;
-    } else if (numbers && !flag_given(f, "--model") && !n->bandwidth) {
+    } else if (rate_only && !flag_given(f, "--model")) {
         *hw = (hardware){.name = "none", .title = "none", .family = "other", .kind = HW_CARD};
         q->hardware_from = "not asked for";
     } else if (n->bandwidth > 0) {

@@ -166,7 +166,7 @@ static void explain_prefill(const plan_request *q, const plan_result *r, buf *ou
     line(out, "prefill.ttft_warm_s", "reading %s tokens behind %s + putting %s in place %s + overhead = %s",
          W(plan_count(p->warm_new)), W(plan_count(p->prompt - p->warm_new)), W(plan_bytes(p->restore_bytes)),
          W(plan_seconds(p->restore_s)), W(plan_seconds(p->warm_s)));
-    if (p->ssd_s > 0)
+    if (p->ssd_s > 0 && p->restore_bytes > 0)
         line(out, "prefill.restore_ssd_s", "%s / %s GB/s = %s", W(plan_bytes(p->restore_bytes)),
              W(plan_number(q->ssd_gb_s)), W(plan_seconds(p->restore_ssd_s)));
     if (r->prefill_time_share > 0)

@@ -74,6 +74,8 @@ plan_word plan_seconds(double seconds)
     plan_word out;
     if (!isfinite(seconds))
         snprintf(out.text, sizeof out.text, "never");
+    else if (seconds <= 0)
+        snprintf(out.text, sizeof out.text, "0 s");
     else if (seconds < 0.9995e-3)
         snprintf(out.text, sizeof out.text, "%.16s us", plan_number(seconds * 1e6).text);
     else if (seconds < 0.9995)

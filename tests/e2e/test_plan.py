@@ -69,6 +69,15 @@ def test_first_token_at_a_given_rate():
     assert plan("--prompt", 1000, "--prefill-tok-s", 500, "--overhead", 0)["prefill"]["ttft_s"] == near(2)
 
 
+def test_a_rate_needs_no_machine_and_bytes_no_model():
+    rate = plan("--prompt", 1000, "--prefill-tok-s", 500)
+    assert rate["decode"] is None and rate["model"] is None and rate["hardware"]["name"] == "none"
+    given = plan("--step-gb", 3, "--bandwidth", 100)
+    assert given["decode"]["ceiling_tok_s"] == near(100 / 3) and given["memory"]["fits"] is None
+    here = plan("--memory", 64, "--flops", 10)  # the rest is this machine's
+    assert here["decode"]["estimate_tok_s"] > 0 and here["hardware"]["memory_gb"] == 64
+
+
 def test_a_13b_model_on_an_a100():
     done = run("--step-gb", 26, "--hardware", "a100-40gb")
     assert "26.0 GB / 1,555 GB/s = 16.7 ms" in done.stdout
