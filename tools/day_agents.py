@@ -52,7 +52,7 @@ class Desk:
             self.errors.append(text[:300])
 
     def ask(self, body, vanish_after=None):
-        """A streamed chat completion, put together. Vanished: after so many deltas."""
+        """A streamed chat completion, put together. Vanished: after so many deltas; 0: before there is an answer."""
         begin, times = now_ns(), []
         try:
             return self.read_stream(body, vanish_after, times)
@@ -67,6 +67,9 @@ class Desk:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         try:
             connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+            if vanish_after == 0:
+                time.sleep(0.02)
+                vanish(connection)
             answer = connection.getresponse()
             if answer.status != 200:
                 raise ValueError(f"{answer.status} {answer.read()[:200]!r}")
@@ -78,14 +81,18 @@ class Desk:
                     out["ended"] = True
                     break
                 deltas += take_chunk(out, json.loads(line[6:]), times)
-                if vanish_after and deltas >= vanish_after:
-                    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    raise Vanished
+                if vanish_after is not None and deltas >= vanish_after:
+                    vanish(connection)
         finally:
             connection.close()
         if not out["ended"]:
             raise ValueError("a stream broke off")
         return out
+
+
+def vanish(connection):
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+    raise Vanished
 
 
 def take_chunk(out, chunk, times):
@@ -138,7 +145,7 @@ class Agent(threading.Thread):
                 "temperature": 0.8, "seed": self.rng.randrange(1 << 30), **fields}
         if self.rng.random() < 0.15:
             try:
-                self.desk.ask(body, vanish_after=self.rng.randint(1, 20))
+                self.desk.ask(body, vanish_after=self.rng.randint(0, 1 if "tools" in fields else 20))
             except Vanished:
                 self.desk.add("aborts")
                 time.sleep(self.rng.uniform(0, 0.2))
