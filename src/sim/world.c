@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With several boxes an answer of one may lead to a request at another, so none runs ahead of them by more. */
-enum { AHEAD_US = 20000 };
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ---- what is due at boxes ---- */
 
@@ -182,11 +184,13 @@ static bool arrive(world *w, const load_sink *sink, flight *f)
         free(f->prompt);
         f->prompt = NULL;
     }
-    f->box = b;
     f->request_id = w->next_id;
+    f->reads_until_us = b->clock.time_us;
+    if (!handed)
+        f->reads_until_us += (uint64_t)sim_costs_prefill_us(&w->costs, f->prompt_count - f->fresh, f->fresh);
     b->requests++;
-    b->live++;
     b->active = true;
+    w->failed = !world_box_enter(b, f);
     return false;
 }
 
@@ -247,7 +251,7 @@ static bool deliver(world *w, const load_sink *sink, uint64_t until_us)
     for (world_box *b; (b = first_to_tell(w)) && b->events[b->first].at_us <= until_us;) {
         world_event e = b->events[b->first++];
         if (b->first == b->end)
-            b->first = b->end = 0;
+            b->first = b->end = b->ended_us = 0;
         w->now_us = e.at_us > w->now_us ? e.at_us : w->now_us;
         if (tell(w, sink, b, &e))
             return true;
@@ -293,22 +297,32 @@ static void world_cancel(load_transport *base, uint32_t sample)
     }
 }
 
-/* The box that is furthest behind of those that may have something to do; *others_us: where the next one is. */
-static world_box *furthest_behind(world *w, uint64_t *others_us)
+static world_box *furthest_behind(world *w)
 {
     world_box *best = NULL;
-    *others_us = UINT64_MAX;
-    for (world_box *b = w->boxes; b < w->boxes + w->box_count; b++) {
-        if (!b->active)
-            continue;
-        if (!best || b->clock.time_us < best->clock.time_us) {
-            *others_us = best ? best->clock.time_us : UINT64_MAX;
+    for (world_box *b = w->boxes; b < w->boxes + w->box_count; b++)
+        if (b->active && (!best || b->clock.time_us < best->clock.time_us))
             best = b;
-        } else if (b->clock.time_us < *others_us) {
-            *others_us = b->clock.time_us;
-        }
-    }
     return best;
+}
+
+/* How far a box may run: to the limit, or to when an answer of another one may have led to a request for it. A stop is
+ * a yield, at which the scheduler chooses again, so there are no more than that. */
+static uint64_t may_run_to(world *w, const world_box *one, uint64_t limit_us)
+{
+    if (one->decodes)
+        return limit_us; /* its steps are short, and never stop */
+    uint64_t stop_us = limit_us, way_us = w->box_count > w->front_count ? 0 : (uint64_t)w->costs.request_us;
+    for (world_box *b = w->boxes; b < w->boxes + w->box_count; b++) {
+        if (b == one)
+            continue;
+        if (b->ended_us)
+            stop_us = least(stop_us, b->ended_us + way_us);
+        uint64_t quiet_us = world_box_quiet(b, stop_us);
+        if (quiet_us < stop_us)
+            stop_us = least(stop_us, quiet_us + way_us);
+    }
+    return stop_us;
 }
 
 /* Out of memory: every request fails, one for each wait. */
@@ -326,19 +340,17 @@ static void world_wait(load_transport *base, uint64_t until_us, const load_sink 
     if (w->failed)
         fail_next(w, until_us, sink);
     while (!w->failed && !(w->config.stop && *w->config.stop)) {
-        uint64_t due_us = w->arrival_count ? w->arrivals[0].at_us : UINT64_MAX, others_us;
-        uint64_t limit_us = due_us < until_us ? due_us : until_us;
-        world_box *b = furthest_behind(w, &others_us);
+        uint64_t due_us = w->arrival_count ? w->arrivals[0].at_us : UINT64_MAX;
+        uint64_t limit_us = least(due_us, until_us);
+        world_box *b = furthest_behind(w);
         bool behind = b && b->clock.time_us < limit_us;
         if (deliver(w, sink, behind ? b->clock.time_us : limit_us))
             return;
         if (w->arrival_count && w->arrivals[0].at_us < limit_us)
             continue; /* handed over just now */
         if (behind) {
-            uint64_t stop_us =
-                others_us < limit_us && others_us + AHEAD_US < limit_us ? others_us + AHEAD_US : limit_us;
-            w->failed = !world_box_step(b, stop_us);
-            assert(w->failed || b->active || b->live == 0);
+            w->failed = !world_box_step(b, may_run_to(w, b, limit_us));
+            assert(w->failed || b->active || b->live_count == 0);
             continue;
         }
         if (limit_us > w->now_us)

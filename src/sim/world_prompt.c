@@ -77,5 +77,7 @@ int32_t *world_prompt(const load_request *request, flight *out)
     out->prompt_count = (uint32_t)count;
     out->shared_tokens = s->shared_tokens;
     out->conversation = request->turn > 0;
+    if (s->role != LOAD_TRACE) /* of its blocks another row may have left each */
+        out->fresh = s->turns[request->turn].prompt_tokens;
     return tokens;
 }

@@ -70,7 +70,7 @@ static uint32_t least_loaded(const world *w, uint32_t from, uint32_t to)
 {
     uint32_t best = from;
     for (uint32_t i = from + 1; i < to; i++)
-        if (w->boxes[i].live < w->boxes[best].live)
+        if (w->boxes[i].live_count < w->boxes[best].live_count)
             best = i;
     return best;
 }

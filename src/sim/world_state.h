@@ -18,8 +18,11 @@ typedef struct { /* one request, from send to its end, whatever box it is on */
     flight_stage stage; /* READS: on a box that hands over; CROSSES: on the link; RUNS: on its last box */
     world_box *box;     /* while an engine has it, under request_id */
     uint64_t request_id;
-    bool cancelled;        /* nobody is told of it any more */
-    uint32_t cached, said; /* prompt tokens; tokens delivered */
+    bool cancelled;          /* nobody is told of it any more */
+    uint32_t cached, said;   /* prompt tokens; tokens told */
+    uint32_t made, place;    /* tokens that came from engines; its place in box->live */
+    uint32_t fresh;          /* tokens of the prompt that no cache can hold */
+    uint64_t reads_until_us; /* at least, once it is with an engine */
     int32_t first_token;
 } flight;
 
@@ -37,11 +40,15 @@ struct world_box {
     virtual_clock clock;
     bool decodes;
     bool active;   /* it may have something to do */
-    uint32_t live; /* requests that its engine has */
+    flight **live; /* (live_capacity): requests that its engine has */
+    uint32_t live_count, live_capacity;
+    uint64_t least_step_us; /* no token comes sooner after another */
+    uint64_t quiet_us;      /* no answer ends before this, by what was known when it was computed */
     uint64_t link_free_us;
     uint64_t requests, refused;
     world_event *events; /* [first, end): in order of time */
     size_t first, end, capacity;
+    uint64_t ended_us; /* of the first end among them; 0: none */
 };
 
 typedef struct { /* a request that reaches a box later */
@@ -74,6 +81,10 @@ void world_box_close(world_box *b);
 /* One turn of the engine, its events into the queue; sets `active`. False: out of memory. */
 bool world_box_step(world_box *b, uint64_t interrupt_us);
 bool world_box_put(world_box *b, const world_event *event); /* false: out of memory */
+bool world_box_enter(world_box *b, flight *f);              /* its engine has it; false: out of memory */
+/* A time before which no answer of this box can end; UINT64_MAX: there is none. Not recomputed when it is not before
+ * `enough_us`. */
+uint64_t world_box_quiet(world_box *b, uint64_t enough_us);
 
 /* world_prompt.c: the tokens of request->turn's whole prompt; NULL: out of memory. The caller frees. Fills what else a
  * server finds in a conversation. */
