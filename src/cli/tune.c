@@ -242,11 +242,16 @@ static status measure(tune *t, bool real, error *err)
     r->machine = t->machine;
     r->model = t->model;
     r->kv_token_bytes = (double)t->runner->info.page_bytes / t->runner->info.page_tokens;
-    status st = real ? count_flops(t, err) : OK;
+    canary *watch = NULL;
+    status st = real ? canary_start(&watch, err) : OK;
+    if (!st && real)
+        st = count_flops(t, err);
     if (!st)
         st = measure_steps(t, &stepping, real, err);
     t->steps = false;
-    return st ? st : tune_sweep_run(&sweep, r, err);
+    st = st ? st : tune_sweep_run(&sweep, r, err);
+    r->costs.holes = canary_stop(watch);
+    return st;
 }
 
 static status write_results(tune *t, error *err)

@@ -27,7 +27,7 @@ static uint64_t monotonic_ns(void)
 static void *watch(void *context)
 {
     canary *c = context;
-    uint64_t due = monotonic_ns() + PERIOD_NS;
+    uint64_t start = monotonic_ns(), due = start + PERIOD_NS;
     while (!atomic_load_explicit(&c->stop, memory_order_relaxed)) {
         uint64_t now = monotonic_ns();
         if (now < due) {
@@ -38,12 +38,18 @@ static void *watch(void *context)
         uint64_t late_us = now > due ? (now - due) / 1000 : 0;
         c->report.wakes++;
         c->report.over_5ms += late_us > HOLE_US;
+        for (uint32_t i = CANARY_SIZES; i > 0; i--)
+            if (late_us >= 1000u << (i - 1)) {
+                c->report.holes[i - 1]++;
+                break;
+            }
         if (late_us > c->report.worst_us) {
             c->report.worst_us = late_us;
             c->report.worst_at_us = clock_now_us();
         }
         due = now + PERIOD_NS;
     }
+    c->report.watched_us = (monotonic_ns() - start) / 1000;
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "load/canary.h"
 
 enum { TUNE_COSTS_MAX = 32, TUNE_POINTS_MAX = 96, TUNE_SAMPLES_MAX = 2, TUNE_REFUSED_MAX = 240 };
 
@@ -37,6 +38,7 @@ typedef struct {
     tune_cost_list positions; /* prefill of one size, by position */
     tune_cost_list rows;      /* decode at depth 0, by rows */
     tune_cost_list depths;    /* decode of one row, by depth */
+    canary_report holes;      /* of the machine while all this was measured; watched_us 0: nobody watched */
     double token_flops;       /* of the matmuls of one prompt token; 0: not known */
     uint64_t weight_bytes;    /* read by one decode step */
 } tune_costs;

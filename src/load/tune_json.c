@@ -208,6 +208,16 @@ static void put_costs(buf *out, const char *name, const char *size, const tune_c
     buf_byte(out, ']');
 }
 
+static void put_holes(buf *out, const canary_report *holes)
+{
+    if (!holes->watched_us)
+        return;
+    buf_printf(out, ",\n\"holes\":{\"watched_us\":%llu,\"counts\":[", (unsigned long long)holes->watched_us);
+    for (uint32_t i = 0; i < CANARY_SIZES; i++)
+        buf_printf(out, i ? ",%u" : "%u", holes->holes[i]);
+    buf_text(out, "]}");
+}
+
 void tune_steps_json(const tune_report *r, buf *out)
 {
     const tune_costs *c = &r->costs;
@@ -225,5 +235,6 @@ void tune_steps_json(const tune_report *r, buf *out)
     put_costs(out, "prefill_at", "tokens", &c->positions, c->token_flops);
     put_costs(out, "decode", "rows", &c->rows, 0);
     put_costs(out, "decode_at", "rows", &c->depths, 0);
+    put_holes(out, &c->holes);
     buf_text(out, "}\n");
 }

@@ -84,6 +84,25 @@ static status read_slope(const reader *r, const json_t *root, double *us)
     return OK;
 }
 
+/* Absent: none were watched for. */
+static status read_holes(sim_costs *out, const json_t *root, const char *name, error *err)
+{
+    const json_t *holes = json_object_get(root, "holes"), *counts = json_object_get(holes, "counts");
+    double watched_us = json_number_value(json_object_get(holes, "watched_us"));
+    if (!holes)
+        return OK;
+    if (!(watched_us >= 1) || json_array_size(counts) != CANARY_SIZES)
+        return error_set(err, ERR_INVALID, "%s: \"holes\" has no \"watched_us\" or no %d \"counts\"", name,
+                         CANARY_SIZES);
+    for (uint32_t i = 0; i < CANARY_SIZES; i++) {
+        double count = json_number_value(json_array_get(counts, i));
+        if (!(count >= 0 && count * (1000u << i) <= watched_us))
+            return error_set(err, ERR_INVALID, "%s: \"holes\": more than the time that was watched", name);
+        out->holes_s[i] = count * 1e6 / watched_us;
+    }
+    return OK;
+}
+
 static status fill(sim_costs *out, const json_t *root, const char *name, error *err)
 {
     const char *format = json_string_value(json_object_get(root, "format"));
@@ -95,6 +114,8 @@ static status fill(sim_costs *out, const json_t *root, const char *name, error *
     status st = read_points(&chunks, root, out->chunks, &out->chunk_count);
     if (st || (st = read_points(&rows, root, out->rows, &out->row_count)) ||
         (st = read_slope(&depths, root, &out->depth_us)) || (st = read_slope(&row_depths, root, &out->kv_us)))
+        return st;
+    if ((st = read_holes(out, root, name, err)))
         return st;
     const cost_point *largest = &out->chunks[out->chunk_count - 1];
     double token_us = largest->us / largest->x;

@@ -244,6 +244,23 @@ static void spend(sim_runner *s, double us, hw_clock *clock)
         clock->sleep_us(clock, whole_us);
 }
 
+/* A step of so many microseconds is as much longer as the machine does something else meanwhile. A hole is half as long
+ * again as the least of its size. */
+static double with_holes(sim_runner *s, double us)
+{
+    double longer = 0;
+    for (uint32_t i = 0; i < CANARY_SIZES; i++) {
+        if (s->costs.holes_s[i] <= 0)
+            continue;
+        double mean_us = 1e6 / s->costs.holes_s[i];
+        if (s->hole_in_us[i] <= 0)
+            s->hole_in_us[i] = -log(1 - rng_unit(&s->holes)) * mean_us;
+        for (s->hole_in_us[i] -= us; s->hole_in_us[i] <= 0; s->hole_in_us[i] -= log(1 - rng_unit(&s->holes)) * mean_us)
+            longer += 1.5 * (1000u << i);
+    }
+    return us + longer;
+}
+
 /* The tokens that belong to the chunk's units so far. */
 static void catch_up(sim_runner *s, sim_sequence *sequence, uint64_t all_units)
 {
@@ -381,7 +398,8 @@ static void pay_rows(sim_runner *s, const step_plan *plan, step_result *result, 
     const prefill_chunk *c = &plan->chunk;
     bool fused = plan->kind == STEP_FUSED && parts_ready(s, c) == s->config.parts;
     uint32_t count = fused ? c->token_count : 0;
-    spend(s, sim_costs_fused_us(&s->costs, plan->row_count, (double)kv, c->position, count), clock);
+    double us = sim_costs_fused_us(&s->costs, plan->row_count, (double)kv, c->position, count);
+    spend(s, clock == clock_real() ? us : with_holes(s, us), clock);     /* a real machine has holes of its own */
     double alone = fused ? sim_costs_weight_bytes(&s->costs, count) : 0; /* count_chunk adds them */
     result->weight_bytes += (uint64_t)(sim_costs_weight_bytes(&s->costs, plan->row_count + count) - alone);
 }

@@ -3,6 +3,7 @@
 #ifndef HEADWAY_SIM_SIM_SEQUENCE_H
 #define HEADWAY_SIM_SIM_SEQUENCE_H
 
+#include "base/rng.h"
 #include "sim/sim_pages.h"
 
 #include <stdatomic.h>
@@ -28,7 +29,9 @@ typedef struct {
 typedef struct {
     runner base; /* first */
     sim_config config;
-    sim_costs costs; /* with config.costs, which then points here */
+    sim_costs costs;                 /* with config.costs, which then points here */
+    double hole_in_us[CANARY_SIZES]; /* of steps with rows: to the next hole of each size; 0: not drawn yet */
+    rng holes;
     double carry_us; /* less than one: what steps took and the clock was not told yet */
     sim_voice voice;
     sim_pages pages;

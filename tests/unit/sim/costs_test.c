@@ -124,6 +124,7 @@ static void test_the_writer_of_tune_is_understood(void **state)
     t->weight_bytes = 123;
     t->chunks = (tune_cost_list){{{1, 0, {500, 400, 600, 3}}, {512, 0, {90000, 9, 99999, 3}}}, 2};
     t->rows = (tune_cost_list){{{1, 0, {700, 1, 1, 1}}}, 1};
+    t->holes = (canary_report){.watched_us = 20000000, .holes = {40, 0, 10, 1}};
     buf text = {0};
     sim_costs c;
     error err = {""};
@@ -132,6 +133,9 @@ static void test_the_writer_of_tune_is_understood(void **state)
         fail_msg("%s", err.text);
     expect_near(sim_costs_prefill_us(&c, 4000, 512), 90000, 1e-9);
     expect_near(sim_costs_decode_us(&c, 8, 4000), 700, 1e-9);
+    expect_near(c.holes_s[0], 2, 1e-9);
+    expect_near(c.holes_s[2], 0.5, 1e-9);
+    expect_near(c.holes_s[3], 0.05, 1e-9);
     buf_free(&text);
 }
 
@@ -166,6 +170,10 @@ static void test_wrong_files_are_refused_by_name(void **state)
                    "\"decode\":[{\"rows\":1,\"position\":0,\"us\":9}],"
                    "\"decode_at\":[{\"rows\":1,\"position\":5,\"us\":9},{\"rows\":1,\"position\":5,\"us\":9}]}",
                    "decode_at[1]");
+    expect_refused(HEAD CHUNKS "\"decode\":[{\"rows\":1,\"position\":0,\"us\":9}],\"holes\":{\"counts\":[]}}", "holes");
+    expect_refused(HEAD CHUNKS "\"decode\":[{\"rows\":1,\"position\":0,\"us\":9}],"
+                               "\"holes\":{\"watched_us\":1000000,\"counts\":[0,0,0,0,0,90]}}",
+                   "more than");
 }
 
 /* Cut anywhere, or with bytes changed: an answer without a crash, and no number that is not one. */

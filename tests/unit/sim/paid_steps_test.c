@@ -264,6 +264,31 @@ static void test_the_real_clock_is_kept_and_yields_are_seen(void **state)
     close_bench(&b);
 }
 
+/* So many a second of the steps with rows, each half as long again as its size; the same ones in every run. */
+static void test_steps_fall_into_holes(void **state)
+{
+    (void)state;
+    sim_costs c = costs;
+    c.holes_s[0] = 20;
+    c.holes_s[3] = 2;
+    uint64_t lasted[2] = {0, 0}, longest = 0;
+    const uint32_t count = 50000;
+    for (int again = 0; again < 2; again++) {
+        bench b;
+        open_bench(&b, &c, true);
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t us = decode(&b, 1, 0);
+            lasted[again] += us;
+            longest = us > longest ? us : longest;
+        }
+        close_bench(&b);
+    }
+    double own_s = count * 1000.25e-6, want_s = own_s * (1 + 20 * 1.5e-3 + 2 * 12e-3);
+    assert_int_equal(lasted[0], lasted[1]);
+    assert_true(fabs((double)lasted[0] / 1e6 / want_s - 1) < 0.01);
+    assert_true(longest >= 13000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_an_interrupt_is_a_yield),
         cmocka_unit_test(test_fused_steps_and_bytes),
         cmocka_unit_test(test_the_time_between_steps_counts),
+        cmocka_unit_test(test_steps_fall_into_holes),
         cmocka_unit_test(test_the_real_clock_is_kept_and_yields_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
