@@ -105,7 +105,7 @@ static plan_gap cadence_gap(const plan_request *q, double bound_s, const beside 
     double part = fmax(d->step_s / bound_s, q->chat_share);
     if (d->step_s >= bound_s) {
         g.gap_s = d->step_s;
-        g.why = "a step is longer than the bound: it cannot be kept";
+        g.why = "cannot be kept: a step is longer";
         part = 0.99;
     }
     g.document_s = d->alone_s / (1 - part) + d->overhead_s;
@@ -127,14 +127,16 @@ void plan_gaps_fill(plan_work *w)
     d.longest_s = plan_chunk_s(q, &r->box, last, chunk);
     /* what a row reads besides the weights that the chunk reads anyway */
     d.row_s = (r->decode.kv_bytes + r->decode.state_bytes) / (cost_bandwidth(&r->box) * r->decode.share);
-    double first_s = d.alone_s + d.chunks * d.step_s, fused_s = d.alone_s + d.chunks * d.row_s;
+    double first_s = d.alone_s + d.chunks * d.step_s;
+    double fused_s =
+        d.chunks * fmax(d.alone_s / d.chunks + d.row_s, d.step_s); /* no step is shorter for a chunk in it */
     double windows_s = d.alone_s + (d.chunks - 1) * fmax(window_s, d.step_s);
     double window_tokens = (d.chunks - 1) * fmax(1, window_s / d.step_s);
     plan_gap *g = r->gaps;
     *g++ = (plan_gap){"prefill-first", "a chunk and a step", d.longest_s + d.step_s, first_s + d.overhead_s,
                       d.chunks / first_s};
-    *g++ = (plan_gap){"chunked", "a chunk with the streams in it", d.longest_s + d.row_s, fused_s + d.overhead_s,
-                      d.chunks / fused_s};
+    *g++ = (plan_gap){"chunked", "a chunk with the streams in it", fmax(d.longest_s + d.row_s, d.step_s),
+                      fused_s + d.overhead_s, d.chunks / fused_s};
     *g++ = (plan_gap){"gate", "a chunk; a window of 250 ms after each", d.longest_s + d.step_s,
                       windows_s + d.overhead_s, window_tokens / windows_s};
     *g++ = cadence_gap(q, r->gap_s, &d);

@@ -122,7 +122,8 @@ static void put_memory(const plan_request *q, const plan_result *r, buf *out)
     buf_printf(out, "   %s of %s tokens, %s a token", W(plan_streams(q->batch)), W(plan_count(q->context)),
                W(plan_bytes(m->kv_token)));
     if (r->box.sums.window_values > 0)
-        buf_printf(out, "; %u layers keep %s", r->box.shape.window_layers, W(plan_count(r->box.shape.window)));
+        buf_printf(out, "\n%32s%u layers keep %s of them", "", r->box.shape.window_layers,
+                   W(plan_count(r->box.shape.window)));
     buf_byte(out, '\n');
     if (m->state > 0) {
         put_amount(out, "state", m->state);

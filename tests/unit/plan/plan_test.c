@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/rng.h"
+
 static const char *const TEXT_MODEL = "qwen3.6-35b-a3b:mxfp8";
 
 static run_set known_set(void)
@@ -435,6 +437,55 @@ static void prints_every_row_of_the_tables(void **state)
     }
 }
 
+static double between(rng *r, double least, double most) /* by factors */
+{
+    return floor(least * pow(most / least, rng_unit(r)));
+}
+
+static void holds_for_random_loads(void **state)
+{
+    (void)state;
+    rng r = {20261130};
+    buf out = {0};
+    error err;
+    for (int i = 0; i < 1500; i++) {
+        size_t m = rng_below(&r, catalogue_count());
+        char model[96];
+        snprintf(model, sizeof model, "%s:%s", catalogue_at(m)->name,
+                 weight_type_at(rng_below(&r, weight_type_count()))->name);
+        plan_request q = request_of(hardware_at(rng_below(&r, hardware_count()))->name, model);
+        q.batch = (uint32_t)between(&r, 1, 4096);
+        q.context = between(&r, 1, 1e7);
+        q.depth = rng_below(&r, 2) ? q.context : 0;
+        q.prompt = between(&r, 2, 1e6);
+        q.cached = rng_below(&r, 2) ? floor(q.prompt * 0.9) : -1;
+        q.chunk = between(&r, 1, 1e5);
+        q.document = between(&r, 1, 1e6);
+        q.gap_s = rng_below(&r, 2) ? between(&r, 1, 1e5) / 1e3 : 0;
+        q.sessions = between(&r, 1, 1000) - 1;
+        q.session_tokens = between(&r, 1, 1e6);
+        q.draft = (uint32_t)rng_below(&r, 9);
+        q.accept = rng_unit(&r);
+        q.box.devices = 1 + (uint32_t)rng_below(&r, 8);
+        q.box.link_gb_s = 25;
+        plan_result p = made(&q);
+        const plan_decode *d = &p.decode;
+        assert_true(d->low > 0 && d->low <= d->estimate && d->estimate <= d->high && d->high <= d->ceiling * 1.01);
+        assert_true(p.memory.fits == (p.memory.needed <= p.memory.usable));
+        assert_true(p.prefill.tok_s == 0 || (p.prefill.warm_s > 0 && p.prefill.cold_s > p.prefill.overhead_s));
+        for (uint32_t g = 0; g < p.gap_count; g++)
+            assert_true(p.gaps[g].gap_s > 0 && p.gaps[g].document_s > 0 && p.gaps[g].chat_tok_s <= 1.001 / d->step_s);
+        buf_clear(&out);
+        plan_text(&q, &p, &out);
+        plan_explain(&q, &p, &out);
+        check_text(&out);
+        buf_clear(&out);
+        assert_int_equal(plan_json(&q, &p, &out, &err), OK);
+        json_decref(parsed(&out));
+    }
+    buf_free(&out);
+}
+
 static void names_its_keys(void **state)
 {
     (void)state;
@@ -519,6 +570,7 @@ int main(void)
         cmocka_unit_test(bounds_the_gaps_by_policy),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(prints_every_row_of_the_tables),
+        cmocka_unit_test(holds_for_random_loads),
         cmocka_unit_test(names_its_keys),
         cmocka_unit_test(sets_two_side_by_side),
     };
