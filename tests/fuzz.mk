@@ -14,12 +14,15 @@ fuzz: # every fuzz target for FUZZ_SECONDS=600 each; FUZZ=http runs those whose 
 	+@$(SANITIZED) FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz-run
 
 fuzz-build: $(FUZZ_BINS)
-fuzz-run: fuzz-build
-	@set -e; for n in $(FUZZ_NAMES); do \
-	    case $$n in *"$(FUZZ)"*) ;; *) continue ;; esac; \
-	    mkdir -p $(BUILD)/corpus/$$n $(BUILD)/found; seeds=; [ ! -d tests/fuzz/seeds/$$n ] || seeds=tests/fuzz/seeds/$$n; \
-	    echo "FUZZ $$n for $(FUZZ_SECONDS) s"; \
-	    $(BUILD)/bin/$${n}_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -verbosity=0 \
-	        -print_final_stats=1 -artifact_prefix=$(BUILD)/found/$$n- $(BUILD)/corpus/$$n $$seeds 2>&1 | \
-	        tee $(BUILD)/found/$$n.log | grep -E 'number_of_executed_units|ERROR|SUMMARY|artifact' || true; \
-	    if grep -qE 'ERROR: |SUMMARY: ' $(BUILD)/found/$$n.log; then exit 1; fi; done
+
+# One target for each, so that `make -j2 fuzz` runs two at once. One that fails keeps the others from beginning.
+FUZZ_RUNS := $(foreach n,$(FUZZ_NAMES),$(if $(FUZZ),$(if $(findstring $(FUZZ),$n),fuzz-run-$n),fuzz-run-$n))
+.PHONY: $(FUZZ_RUNS)
+fuzz-run: $(FUZZ_RUNS)
+$(FUZZ_RUNS): fuzz-run-%: $(BUILD)/bin/%_fuzz
+	@mkdir -p $(BUILD)/corpus/$* $(BUILD)/found; seeds=; [ ! -d tests/fuzz/seeds/$* ] || seeds=tests/fuzz/seeds/$*; \
+	log=$(BUILD)/found/$*.log; \
+	$(BUILD)/bin/$*_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -verbosity=0 \
+	    -print_final_stats=1 -artifact_prefix=$(BUILD)/found/$*- $(BUILD)/corpus/$* $$seeds >$$log 2>&1; ended=$$?; \
+	echo "FUZZ $* for $(FUZZ_SECONDS) s: $$(sed -n 's/^stat::number_of_executed_units: *//p' $$log) runs"; \
+	[ $$ended = 0 ] || { grep -E 'ERROR|SUMMARY|artifact' $$log || tail -n 20 $$log; exit 1; }

@@ -25,15 +25,27 @@ venv() { # venv NAME REQUIREMENTS
     fi
 }
 
-stage_tidy() { python3 tools/tidy_test.py && run_make tidy; }
-stage_unit() { run_make -j"$jobs" unit-build && run_make unit; }
+# What comes over the network is fetched beside the first stages; who needs it waits. Without a network the unit tests
+# that need the model are skipped, and the end-to-end stage says what is missing.
+fetching=
+fetch() { tools/fetch_model.sh >/dev/null && { [[ " ${stages[*]} " != *" e2e "* ]] || venv_e2e; }; }
+await_fetch() {
+    [ -n "$fetching" ] || return 0
+    wait "$fetching" || tail -n 3 "$logs/fetch.log"
+    fetching=
+}
+venv_e2e() { venv e2e tests/e2e/requirements.txt; }
+
+stage_tidy() { python3 tools/tidy_test.py && python3 tools/run_units_test.py && run_make tidy; }
+stage_unit() { run_make -j"$jobs" unit-build && { await_fetch; run_make unit; }; }
 stage_asan() { run_make -j"$jobs" asan; }
 stage_tsan() { run_make -j"$jobs" tsan; }
 stage_arm64() { tools/test_arm64.sh; }
 stage_fuzz() { run_make -j"$jobs" fuzz FUZZ_SECONDS="${FUZZ_SECONDS:-5}"; }
 
 e2e() { # e2e PYTEST-ARGUMENTS...
-    run_make -j"$jobs" all && tools/fetch_model.sh >/dev/null && venv e2e tests/e2e/requirements.txt &&
+    await_fetch
+    run_make -j"$jobs" all && tools/fetch_model.sh >/dev/null && venv_e2e &&
         "$build/venv-e2e/bin/python" -m pytest -q -p no:cacheprovider "$@"
 }
 stage_e2e() {
@@ -66,6 +78,10 @@ stage_clients() {
 tools/packages.sh build || exit 1
 [ "${stages[*]}" = bench-venv ] || tools/packages.sh test || exit 1
 mkdir -p "$logs"
+case " ${stages[*]} " in
+    *" unit "* | *" e2e "*) fetch >"$logs/fetch.log" 2>&1 & fetching=$!
+        trap '[ -z "$fetching" ] || kill "$fetching"' EXIT ;;
+esac
 failed=() passed=0
 for stage in "${stages[@]}"; do
     declare -F "stage_$stage" >/dev/null || { echo "test: no stage '$stage'" >&2; exit 2; }

@@ -5,20 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=${BUILD:-build}/arm64
-cross=${CROSS:-aarch64-linux-gnu-gcc}
-qemu=${QEMU:-qemu-aarch64}
-mapfile -t tests < <(find tests/unit/tensor -name '*_test.c' 2>/dev/null | LC_ALL=C sort)
-[ ${#tests[@]} -gt 0 ] || { echo "arm64: no tests under tests/unit/tensor"; exit 0; }
-
-make --no-print-directory -j"$(nproc)" BUILD="$build" CC="$cross" PKGS= LIB_ROOMS="base tensor" lib
 export ATTEND_SCHEDULES=${ATTEND_SCHEDULES:-4} # an emulator is slow; the full number runs in `make unit`
-failed=0
-for source in "${tests[@]}"; do
-    program=$build/$(basename "$source" .c)
-    "$cross" -std=gnu17 -O2 -g -Wall -Wextra -fno-math-errno -ffp-contract=off -pthread -static \
-        -Isrc -Itests -Itests/arm64 -o "$program" "$source" "$build/libheadway.a" -lm -pthread
-    echo "RUN $program (qemu)"
-    "$qemu" "$program" || failed=$((failed + 1))
-done
-[ $failed = 0 ] || { echo "arm64: $failed programs failed"; exit 1; }
+exec make --no-print-directory -j"$(nproc)" BUILD="${BUILD:-build}/arm64" CC="${CROSS:-aarch64-linux-gnu-gcc}" PKGS= \
+    LIB_ROOMS="base tensor" UNIT_ROOMS=tensor CMOCKA_LIBS= LDFLAGS=-static TEST_EXTRA=-Itests/arm64 \
+    UNDER="${QEMU:-qemu-aarch64}" unit
