@@ -1,7 +1,7 @@
 # Unit tests: every tests/unit/ROOM/NAME_test.c is one cmocka program linked with the library. UNIT_ROOMS="tensor kv":
 # only those rooms.
-UNIT_SOURCES := $(shell find $(if $(UNIT_ROOMS),$(UNIT_ROOMS:%=tests/unit/%),tests/unit) -name '*_test.c' 2>/dev/null | \
-    LC_ALL=C sort)
+UNIT_SOURCES := $(shell find $(if $(UNIT_ROOMS),$(UNIT_ROOMS:%=tests/unit/%),tests/unit) -name '*_test.c' \
+    2>/dev/null | LC_ALL=C sort)
 UNIT_BINS := $(UNIT_SOURCES:tests/unit/%.c=$(BUILD)/unit/%)
 # Tests join string literals in tables; clang takes that for a forgotten comma.
 TEST_FLAGS = -Itests $(TEST_EXTRA) -Wno-string-concatenation -Wno-string-plus-int -Wno-unused-function

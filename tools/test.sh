@@ -53,7 +53,11 @@ stage_e2e() {
         echo "no tests under tests/e2e"
         return 0
     fi
-    e2e -m 'not models and not clients' tests/e2e
+    # Two at once, for they mostly wait; then the ones that assert on time, with the machine to themselves.
+    local failed=0
+    e2e -n 2 --dist worksteal --durations=10 -m 'not models and not clients and not alone' tests/e2e || failed=1
+    e2e -m 'alone and not models and not clients' tests/e2e || failed=1
+    return $failed
 }
 stage_models() {
     HEADWAY_GEMMA3=$(tools/fetch_model.sh gemma3) && HEADWAY_QWEN25=$(tools/fetch_model.sh qwen2.5) || return 1

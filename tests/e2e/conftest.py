@@ -21,6 +21,22 @@ os.environ["HEADWAY_RUNS"] = os.devnull  # what tests measure is not kept for th
 def pytest_configure(config):
     config.addinivalue_line("markers", "models: needs the two larger models")
     config.addinivalue_line("markers", "clients: needs a client program in a virtual environment of its own")
+    config.addinivalue_line("markers", "alone: asserts on time; runs with nothing beside it")
+
+
+def free_ports(count):
+    """Below those that the system deals out, so that nobody gets them in between."""
+    found, port = [], 10000 + os.getpid() * 31 % 15000
+    while len(found) < count and port < 32000:
+        port += 1
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                found.append(port)
+            except OSError:
+                continue
+    assert len(found) == count
+    return found
 
 
 class Server:

@@ -139,6 +139,7 @@ def test_the_page_stands_alone(quick, tmp_path):
     assert row["at"][0] / 10 == pytest.approx(row["ttft_ms"], abs=0.1)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not find_chromium(), reason="no Chromium")
 def test_the_page_replays_the_streams_on_the_recorded_clock(quick, tmp_path):
     page = tmp_path / "r.html"
@@ -351,6 +352,7 @@ def test_wrong_flags_are_named():
         assert len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.alone
 def test_an_independent_client_measures_the_same(serve, tmp_path):
     shared = pathlib.Path(os.environ.get("HEADWAY_SHARED", ROOT.parent / "shared"))
     client = shared / "bench" / "incident.py"
@@ -374,6 +376,7 @@ def test_an_independent_client_measures_the_same(serve, tmp_path):
     assert min(apart) <= 0.05
 
 
+@pytest.mark.alone
 def test_breakdown_sums_to_the_wall():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
     model = cache / "headway" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import HEADWAY, Server, events
+from conftest import HEADWAY, Server, events, free_ports
 
 CACHE_HOME = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 MODEL = CACHE_HOME / "headway" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -266,6 +266,7 @@ def probe(server, key, guesses):
     return seen
 
 
+@pytest.mark.alone
 def test_nobody_learns_what_another_tenant_cached(tenants):
     secrets = [words(f"secret {i}", 100) for i in range(100)]
     wrong = [words(f"guess {i}", 100) for i in range(100)]
@@ -568,9 +569,7 @@ def redis(tmp_path):
     """The URL of a Redis of its own, with a password."""
     if not shutil.which("redis-server"):
         pytest.skip("no redis-server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     process = subprocess.Popen(["redis-server", "--port", str(port), "--requirepass", "sesame", "--save", "", "--dir",
                                 str(tmp_path)], stdout=subprocess.DEVNULL)
 

@@ -5,11 +5,14 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from conftest import HEADWAY, ROOT
 
 MACHINE = "gaps of"
 
 
+@pytest.mark.alone
 def test_a_short_day(tmp_path):
     model = subprocess.run([ROOT / "tools" / "fetch_model.sh"], capture_output=True, text=True, check=True)
     program = [sys.executable, str(ROOT / "tools" / "bench_day.py"), HEADWAY, model.stdout.strip(), "--quick", "--out",

@@ -13,7 +13,7 @@ import httpx
 import openai
 import pytest
 
-from conftest import HEADWAY, PATIENCE_S, events
+from conftest import HEADWAY, PATIENCE_S, events, free_ports
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 HERE = [{"reply": "answered here", "match": "", "times": 0}]
@@ -262,9 +262,7 @@ def test_what_the_other_server_says_of_the_request_passes(front, upstream):
 
 
 def test_a_server_that_is_away_or_breaks_off_is_a_502(front, upstream):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        away = f"http://127.0.0.1:{s.getsockname()[1]}"
+    away = f"http://127.0.0.1:{free_ports(1)[0]}"
     server = front(away, "forward_key = theirs-1")
     answer = server.chat()
     assert answer.status_code == 502 and "cannot be reached" in answer.json()["error"]["message"]
@@ -341,9 +339,7 @@ def test_a_tenants_limit_counts_what_is_forwarded(front, upstream):
 
 
 def test_two_that_forward_to_each_other_are_told(serve, tmp_path):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    (port,) = free_ports(1)
     path = tmp_path / "loop.ini"
     path.write_text(f"[tenant default]\nforward = http://127.0.0.1:{port}\n")
     server = serve("--config", path, "--port", port, script=HERE)

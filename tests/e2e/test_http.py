@@ -185,6 +185,7 @@ def test_413_reaches_a_client_that_still_sends(sim):
     c.close()
 
 
+@pytest.mark.alone
 def test_large_bodies_do_not_hold_up_others(sim):
     text = "x" * 30_000_000
     with sim.connect() as s:

@@ -11,25 +11,10 @@ import time
 import httpx
 import pytest
 
-from conftest import PATIENCE_S, Server
+from conftest import PATIENCE_S, Server, free_ports
 from test_cache import MODEL, needs_model, words
 
 SIM = "sim:reply_tokens=20,decode_base_us=200,prefill_tokens_per_s=20000"
-
-
-def free_ports(count):
-    """Below those that the system deals out, so that nobody gets them in between."""
-    found, port = [], 10000 + os.getpid() * 31 % 15000
-    while len(found) < count and port < 32000:
-        port += 1
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                found.append(port)
-            except OSError:
-                continue
-    assert len(found) == count
-    return found
 
 
 class Redis:

@@ -321,6 +321,7 @@ def test_tokens_in_flight_are_limited(serve, config):
     assert chat(server, "chat-key", max_tokens=1).status_code == 200
 
 
+@pytest.mark.alone
 def test_a_bound_that_no_load_could_meet_is_refused_and_the_possible_one_named(serve):
     server = serve("--runner", SLOW)
     stream = Stream(server, None, max_tokens=1000, ignore_eos=True).wait_tokens(20)  # its steps teach the model
@@ -411,6 +412,7 @@ def test_short_refused_requests_keep_their_connection(serve, config):
         stream.close()
 
 
+@pytest.mark.alone
 def test_refusals_are_fast_while_prompts_are_read(serve, config):
     """Printed with -s; the bound asserted is generous, machines of tests are busy."""
     runner = "sim:reply_tokens=4000,decode_base_us=5000,prefill_tokens_per_s=2000"
@@ -433,6 +435,7 @@ def test_refusals_are_fast_while_prompts_are_read(serve, config):
         stream.close()
 
 
+@pytest.mark.alone
 def test_a_slow_reader_slows_nobody(serve, config):
     server = serve("--runner", "sim:reply_tokens=6000,decode_base_us=1000", "--config", config.path)
     body = json.dumps({**CHAT, "stream": True, "max_tokens": 6000, "ignore_eos": True}).encode()
