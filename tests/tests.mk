@@ -46,17 +46,22 @@ SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O
     VECTOR_OPT="-fno-sanitize=undefined -fsanitize-address-outline-instrumentation" \
     EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
     LDFLAGS="-fsanitize=address,undefined"
-# The sanitized programs do not see the model cache: what needs the default model runs in `make unit`, at full speed.
+# The sanitized programs do not see the model cache: what needs the default model runs in `make unit`, at full speed;
+# so do all the schedules and the published tokenizers besides the first.
 asan: # the unit tests under the address and undefined-behaviour sanitizers
-	+@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 HEADWAY_SCHEDULES=10 $(SANITIZED) unit
+	+@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 HEADWAY_SCHEDULES=10 TOKENIZER_FILES=1 \
+	    $(SANITIZED) unit
 
 tsan: # the unit tests that use threads, under the thread sanitizer
 	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 \
 	    $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=clang CFLAGS="-O1 -g1" KERNEL_OPT=-O1 \
 	    EXTRA="-fsanitize=thread" LDFLAGS="-fsanitize=thread" unit-threads
 
-# Programs that start threads; the model's are left out, their threads are those of the tensor tests.
-UNIT_THREADS := $(filter-out tests/unit/model/%,$(shell \
+# Programs that start threads; the model's are left out, their threads are those of the tensor tests. So are those
+# that have no thread, only a fixture: of tokenizers and grammars.
+NO_THREADS := tests/unit/model/% tests/unit/text/tokenizer_test.c tests/unit/text/schema_groups_test.c \
+    tests/unit/cli/gguf_vocab_test.c tests/unit/cli/token_masks_test.c
+UNIT_THREADS := $(filter-out $(NO_THREADS),$(shell \
     grep -lE 'pthread_create|pool_create|cpu_backend_open|_fixture\.h|_world\.h|engine_start|server_' \
         $(UNIT_SOURCES) /dev/null))
 THREAD_BINS := $(UNIT_THREADS:tests/unit/%.c=$(BUILD)/unit/%)

@@ -50,8 +50,10 @@ static void published_json_files_give_the_ids_of_the_reference(void **state)
     static const char *const names[] = {"qwen3", "llama3_1", "deepseek_v3", "gemma3"};
     const char *shared = getenv("HEADWAY_SHARED") ? getenv("HEADWAY_SHARED") : "../shared";
     json_t *root = load_vectors();
-    size_t wrong = 0, tried = 0;
-    for (size_t i = 0; i < 4; i++) {
+    const char *some = getenv("TOKENIZER_FILES"); /* a sanitizer takes a minute for all four */
+    size_t count = some ? strtoul(some, NULL, 10) : 4, wrong = 0, tried = 0;
+    assert_true(count >= 1 && count <= 4);
+    for (size_t i = 0; i < count; i++) {
         char command[1024];
         snprintf(command, sizeof command, "xz -dc '%s/tokenizers/%s.tokenizer.json.xz' 2>/dev/null", shared, names[i]);
         buf json = {0};
