@@ -23,7 +23,8 @@ from day_batches import Batches
 
 HOURS = (0, 0, 0, 0, 0, 0.05, 0.1, 0.3, 0.7, 1, 1, 0.8, 0.2, 0.7, 1, 1, 0.9, 0.6, 0.3, 0.2, 0.3, 0.2, 0.05, 0)
 AGENTS = 6
-POOL_BYTES, MEMORY_BYTES = 512 << 20, 64 << 20
+POOL_BYTES = 512 << 20
+MEMORY_BYTES = 160 << 20  # the server's own bounds: 96 MB of token masks, 16 of calls, the rest for requests under way
 
 
 class Watch(threading.Thread):
