@@ -66,7 +66,7 @@ static const flag_spec simulate_flags[] = {
 static const char notes[] =
     "The engine, scheduler, cache and policies are those of `headway serve`; only the steps' times are computed. "
     "--sweep takes chunk, policy, gap-ms, chat-share, window-ms, cache-sessions, parallel, agents, workers, rate, "
-    "boxes, router, document-tokens, prompt-tokens or kv-memory.";
+    "boxes, router, kv, kv-memory, cache, document-tokens or prompt-tokens.";
 
 static const command_spec specs[] = {
     {.name = "simulate agents",
