@@ -28,9 +28,11 @@ unit-build: $(UNIT_BINS)
 
 # As many at once as there are cores. The longest begin first, so that none is left over at the end; what needs the
 # machine for itself comes after the others.
-UNIT_FIRST :=
+UNIT_FIRST := tensor/matmul_test model/same_bits_test runner/restore_test tensor/experts_test text/tokenizer_test \
+    tensor/attend_test kv/disk_crash_test kv/redis_test
 UNIT_ALONE :=
-longest_first = $(filter $(UNIT_FIRST:%=$(BUILD)/unit/%),$1) $(filter-out $(UNIT_FIRST:%=$(BUILD)/unit/%),$1)
+longest_first = $(foreach t,$(UNIT_FIRST:%=$(BUILD)/unit/%),$(filter $t,$1)) \
+    $(filter-out $(UNIT_FIRST:%=$(BUILD)/unit/%),$1)
 chosen = $(if $(UNIT),$(foreach t,$1,$(if $(findstring $(UNIT),$t),$t)),$1)
 run_units = python3 tools/run_units.py --jobs $(JOBS) $(UNIT_ALONE:%=--alone %) $(if $(UNDER),--under $(UNDER)) \
     $(call longest_first,$(call chosen,$1))

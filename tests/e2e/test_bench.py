@@ -63,6 +63,7 @@ def check_sane(report):
             assert row["status"] == 200 and row["deltas"] <= row["output_tokens"]
 
 
+@pytest.mark.alone
 def test_mixed_compares_each_load_with_itself_alone(quick, tmp_path):
     done = bench("mixed", "--url", quick.url + "/v1/", "--duration", 10, "--scale", 0.5, "--json", tmp_path / "r.json")
     report = json.loads((tmp_path / "r.json").read_text())
@@ -79,6 +80,7 @@ def test_mixed_compares_each_load_with_itself_alone(quick, tmp_path):
     assert "together" in done.stderr  # plain progress lines where there is no terminal
 
 
+@pytest.mark.alone
 def test_agents_go_on_in_their_sessions(quick, tmp_path):
     bench("agents", "--url", quick.url, "--requests", 12, "--agents", 3, "--scale", 0.2, "--json", tmp_path / "r.json")
     report = json.loads((tmp_path / "r.json").read_text())
@@ -92,6 +94,7 @@ def test_agents_go_on_in_their_sessions(quick, tmp_path):
         assert row["intended_s"] > before["end_s"]
 
 
+@pytest.mark.alone
 def test_documents_in_an_open_loop(quick, tmp_path):
     bench("documents", "--url", quick.url, "--rate", 5, "--requests", 15, "--scale", 0.2, "--seed", 4,
           "--json", tmp_path / "a.json")  # fmt: skip
@@ -105,6 +108,7 @@ def test_documents_in_an_open_loop(quick, tmp_path):
     assert max(abs(x - y) for x, y in zip(times(a), times(b))) < 0.1  # the plan follows from the seed
 
 
+@pytest.mark.alone
 def test_a_trace_is_replayed_with_its_lengths(quick, tmp_path):
     trace = tmp_path / "trace.jsonl"
     rows = [
@@ -124,6 +128,7 @@ def test_a_trace_is_replayed_with_its_lengths(quick, tmp_path):
     assert "trace.jsonl: line 2" in done.stderr
 
 
+@pytest.mark.alone
 def test_the_page_stands_alone(quick, tmp_path):
     page = tmp_path / "r.html"
     bench("mixed", "--url", quick.url, "--duration", 3, "--scale", 0.2, "--html", page)

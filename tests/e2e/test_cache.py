@@ -586,6 +586,7 @@ def redis(tmp_path):
     process.wait(10)
 
 
+@pytest.mark.alone
 def test_two_servers_share_a_redis(redis):
     needs_model("model")
     flags = ["--model", MODEL, "--ctx", "4096", "--kv-memory", "256M", "--cache-redis", redis]
