@@ -45,6 +45,7 @@ endif
 $(BUILD)/obj/tensor/cpu/%.o $(BUILD)/obj/tensor/quant%.o: OPT := $(KERNEL_OPT)
 $(BUILD)/obj/model/write/%.o: OPT := $(KERNEL_OPT)
 $(BUILD)/obj/model/sampler.o: OPT := $(KERNEL_OPT) -fno-trapping-math
+$(foreach set,avx2 avx512 avx512bf16,$(BUILD)/obj/tensor/cpu/$(set)/mat%.o): OPT := $(KERNEL_OPT) $(MATMUL_OPT)
 $(BUILD)/obj/tensor/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c $(VECTOR_OPT)
 $(BUILD)/obj/tensor/cpu/avx512/%.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c \
     -mfma $(VECTOR_OPT)

@@ -41,11 +41,11 @@ unit: $(call chosen,$(UNIT_BINS)) # the unit tests; UNIT=text builds and runs th
 	@$(call run_units,$(UNIT_BINS))
 
 # One build under the address and undefined-behaviour sanitizers serves the unit tests and the fuzz targets. The
-# unrolled vector kernels go without the second, and call the first's checks instead of having them inline: either way
-# their pointer arithmetic costs the compiler minutes, and the tables' tests are exact anyway. Of debug information,
-# line numbers are what a report needs.
+# unrolled vector kernels go without the second, and the products among them call the first's checks instead of having
+# them inline: either way their pointer arithmetic costs the compiler minutes, and the tables' tests are exact anyway.
+# Of debug information, line numbers are what a report needs.
 SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O1 -g1" KERNEL_OPT=-O1 \
-    VECTOR_OPT="-fno-sanitize=undefined -fsanitize-address-outline-instrumentation" \
+    VECTOR_OPT=-fno-sanitize=undefined MATMUL_OPT=-fsanitize-address-outline-instrumentation \
     EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
     LDFLAGS="-fsanitize=address,undefined"
 # The sanitized programs do not see the model cache: what needs the default model runs in `make unit`, at full speed;
