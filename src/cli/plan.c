@@ -94,6 +94,19 @@ static int one_plan(const command_flags *f, const run_set *runs, bool example)
     return print(&out, OK, &err);
 }
 
+/* Of flags that say what to do, or which machine, one counts; two would leave one unheard. */
+static status check_alone(const command_flags *f, error *err)
+{
+    static const char *const pairs[][2] = {
+        {"--list", "--compare"},    {"--list", "--import"},      {"--import", "--compare"},
+        {"--list", "--model"},      {"--list", "--hardware"},    {"--import", "--model"},
+        {"--import", "--hardware"}, {"--compare", "--hardware"}, {"--json", "--explain"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (flag_given(f, pairs[i][0]) && flag_given(f, pairs[i][1]))
+            return error_set(err, ERR_INVALID, "%s does not go with %s", pairs[i][0], pairs[i][1]);
+    return OK;
+}
+
 int plan_main(int argc, char **argv)
 {
     command_flags f;
@@ -102,6 +115,8 @@ int plan_main(int argc, char **argv)
     int code = command_parse(&plan_spec, argc, argv, &f);
     if (code != COMMAND_RUN)
         return code;
+    if (check_alone(&f, &err))
+        return command_fail(&plan_spec, &err, PLAN_WRONG_FLAG);
     if (flag_given(&f, "--list"))
         return list(flag_text(&f, "--list"), flag_given(&f, "--json"));
     if (flag_given(&f, "--import"))

@@ -186,6 +186,16 @@ static bool is_path(const char *model)
     return model[0] == '/' || model[0] == '.' || ends_with(model, ".json") || ends_with(model, ".gguf");
 }
 
+/* A mixture's own mean; but where experts and the rest differ and the file is of about that size, the type's two. */
+static void take_file_bits(cost_box *b, double bytes)
+{
+    const double near = 0.03;
+    if (bytes <= 0 || !b->sums.total || (b->type.always_bits > 0 && fabs(cost_weight_bytes(b) / bytes - 1) < near))
+        return;
+    b->type.bits = bytes * 8 / (double)b->sums.total;
+    b->type.always_bits = 0;
+}
+
 static status read_model(plan_request *q, const command_flags *f, const char *fallback, error *err, int *exit_code)
 {
     static const char *const from[] = {"the catalogue", "its config.json", "its folder", "its file"};
@@ -207,8 +217,7 @@ static status read_model(plan_request *q, const command_flags *f, const char *fa
     q->box.type = *type;
     model_shape_sums(&model.shape, &q->box.sums);
     q->type_assumed = !model.type[0];
-    if (model.weight_bytes > 0 && q->box.sums.total > 0) /* a mixture's own mean */
-        q->box.type.bits = (double)model.weight_bytes * 8 / (double)q->box.sums.total;
+    take_file_bits(&q->box, (double)model.weight_bytes);
     return OK;
 }
 

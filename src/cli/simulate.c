@@ -344,6 +344,17 @@ static status write_file(const char *path, const buf *text, error *err)
     return failed ? error_set(err, ERR_IO, "%s: %s", path, strerror(errno)) : OK;
 }
 
+/* Before a long run, not after it. A file that is there stays as it is. */
+static status check_writable(const char *path, error *err)
+{
+    FILE *file = path ? fopen(path, "ab") : NULL;
+    if (path && !file)
+        return error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    if (file)
+        fclose(file);
+    return OK;
+}
+
 static void say_wall(double simulated_s, uint64_t steps, uint64_t wall_us)
 {
     fprintf(stderr, "simulated %.6g s, %llu steps, in %.2f s\n", simulated_s, (unsigned long long)steps,
@@ -521,6 +532,10 @@ static status run(const command_flags *flags, int kind, error *err)
         st = read_axes(sweep, flags, err);
     if (!st)
         st = simulate_box_open(box, &o, err);
+    if (!st)
+        st = check_writable(flag_text(flags, "--json"), err);
+    if (!st)
+        st = check_writable(flag_text(flags, "--html"), err);
     if (!st && sweep->axis.count) {
         sweep->options = &o;
         sweep->box = box;

@@ -55,15 +55,22 @@ double cost_experts_touched(const model_shape *shape, double rows)
     return experts > 0 ? experts * (1 - pow(1 - shape->experts_used / experts, rows)) : 0;
 }
 
+double cost_parameter_bytes(const cost_box *b, double others, double experts)
+{
+    double wide = b->type.always_bits > 0 && b->sums.expert_layers ? b->type.always_bits : b->type.bits;
+    return (others * wide + experts * b->type.bits) / 8;
+}
+
 double cost_weight_bytes(const cost_box *b)
 {
-    return (double)b->sums.total * b->type.bits / 8;
+    double experts = (double)b->sums.expert * b->sums.expert_layers * b->shape.experts;
+    return cost_parameter_bytes(b, (double)b->sums.total - experts, experts);
 }
 
 static double shape_step_bytes(const cost_box *b, double rows)
 {
     double experts = b->sums.expert_layers * cost_experts_touched(&b->shape, rows);
-    return ((double)b->sums.always + experts * (double)b->sums.expert) * b->type.bits / 8;
+    return cost_parameter_bytes(b, (double)b->sums.always, experts * (double)b->sums.expert);
 }
 
 double cost_step_weight_bytes(const cost_box *b, double rows)

@@ -41,7 +41,9 @@ double cost_bandwidth(const cost_box *b);   /* bytes/s of all devices, as their 
 double cost_matmul_rate(const cost_box *b); /* operations/s of all devices in the weights' type; 0: not known */
 
 double cost_experts_touched(const model_shape *shape, double rows); /* of one layer, expected */
-double cost_weight_bytes(const cost_box *b);                        /* all of the text model */
+/* Of so many parameters of routed experts and of everything else, each as its type stores it. */
+double cost_parameter_bytes(const cost_box *b, double others, double experts);
+double cost_weight_bytes(const cost_box *b);                   /* all of the text model */
 double cost_step_weight_bytes(const cost_box *b, double rows); /* of a decode step, or a chunk, with so many rows */
 double cost_kv_token_bytes(const cost_box *b);                 /* kept for a token in layers that see everything */
 double cost_kv_bytes(const cost_box *b, double depth);         /* kept for, or read by, one sequence at that depth */

@@ -1,14 +1,16 @@
 /* plan/cost_shares.c: how much of what the makers say is reached, by what is known to have been measured. A run's share
  * is that of its useful bytes in bandwidth, or of its operations in the matmul rate. All runs of a family of devices,
  * with dense models and with experts apart, make the range; the middle is that of Headway's own runs, or else of the
- * fastest runtime, since nobody plans with a slow one. */
+ * fastest runtime, since nobody plans with a slow one: of that model on that device where there are any, else of any
+ * model of its kind there, else of the family's devices of that kind (a small step on fast memory is mostly launches),
+ * else of the family. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/measured.h"
 
-enum { SAMPLES_MAX = 128, ROWS_MAX = 4 /* more rows may be bound by matmuls, and say nothing of bandwidth */ };
+enum { SAMPLES_MAX = 256, ROWS_MAX = 4 /* more rows may be bound by matmuls, and say nothing of bandwidth */ };
 enum { CHUNK = 2048 /* of the prompts of known runs */, SHALLOW = 1024 };
 
 static const double dense_low = 0.75, dense_high = 0.85, dense_middle = 0.80;
@@ -17,11 +19,13 @@ static const double read_share = 0.80 /* of weights in order: as dense models de
 /* Of prompts, where no run is known: cards reach two fifths of what their makers say, chips with little to say nearly
  * all. */
 static const double matmul_shares[HW_KINDS] = {0.82, 0.40, 0.40, 0.60, 0.40, 0.40};
-static const double margin = 0.01; /* of a range, so that rounding leaves its runs inside */
+static const double few_spread = 1.35; /* high over low of a range of models with experts, at least */
+static const double margin = 0.01;     /* of a range, so that rounding leaves its runs inside */
 
 typedef struct {
-    const char *family;
-    char runtime[48];
+    const char *family, *hardware;
+    hardware_kind kind;
+    char model[64], runtime[48];
     double share, low, high; /* low and high: of the run's repeats */
     bool shallow;
 } share_sample;
@@ -78,7 +82,9 @@ static void collect(share_list *out, run_kind kind, bool experts)
         if (!isfinite(share) || share <= 0)
             continue;
         share_sample *s = &out->items[out->count++];
-        *s = (share_sample){.family = b.hw.family, .share = share, .shallow = r.prompt_tokens <= SHALLOW};
+        *s = (share_sample){.family = b.hw.family, .hardware = b.hw.name, .kind = b.hw.kind, .share = share};
+        s->shallow = r.prompt_tokens <= SHALLOW;
+        memcpy(s->model, b.shape.name, sizeof s->model);
         memcpy(s->runtime, r.runtime, sizeof s->runtime);
         s->low = r.tok_s_low > 0 ? share * r.tok_s_low / r.tok_s : share;
         s->high = r.tok_s_high > 0 ? share * r.tok_s_high / r.tok_s : share;
@@ -102,29 +108,52 @@ static double median(double *values, uint32_t count)
     return count % 2 ? values[count / 2] : sqrt(values[count / 2 - 1] * values[count / 2]);
 }
 
-static double runtime_middle(const share_list *l, const char *family, const char *runtime)
+typedef struct { /* whose runs; NULL: anybody's */
+    const char *family, *hardware, *model;
+    const hardware_kind *kind;
+} share_scope;
+
+static bool in_scope(const share_sample *s, const share_scope *of)
+{
+    return (!of->family || !strcmp(s->family, of->family)) && (!of->hardware || !strcmp(s->hardware, of->hardware)) &&
+           (!of->model || !strcmp(s->model, of->model)) && (!of->kind || s->kind == *of->kind);
+}
+
+static double runtime_middle(const share_list *l, const share_scope *of, const char *runtime)
 {
     double values[SAMPLES_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < l->count; i++)
-        if (!strcmp(l->items[i].family, family) && !strcmp(l->items[i].runtime, runtime))
+        if (in_scope(&l->items[i], of) && !strcmp(l->items[i].runtime, runtime))
             values[count++] = l->items[i].share;
     return median(values, count);
 }
 
 /* 0: nothing is known of it. */
-static double family_middle(const share_list *l, const char *family)
+static double middle_of(const share_list *l, share_scope of)
 {
-    double best = runtime_middle(l, family, "headway");
-    for (uint32_t i = 0; i < l->count && best <= 0; i++)
-        for (uint32_t k = i; k < l->count; k++)
-            if (!strcmp(l->items[k].family, family))
-                best = fmax(best, runtime_middle(l, family, l->items[k].runtime));
-    return best;
+    double ours = runtime_middle(l, &of, "headway"), best = 0;
+    for (uint32_t i = 0; i < l->count && ours <= 0; i++)
+        if (in_scope(&l->items[i], &of))
+            best = fmax(best, runtime_middle(l, &of, l->items[i].runtime));
+    return ours > 0 ? ours : best;
 }
 
-/* Of the families, each of which has one voice. */
-static double any_middle(const share_list *l)
+static double nearest_middle(const share_list *l, const hardware *hw, const model_shape *shape)
+{
+    const char *name = hw->name ? hw->name : "", *family = hw->family ? hw->family : "other";
+    const share_scope scopes[] = {{.hardware = name, .model = shape->name},
+                                  {.hardware = name},
+                                  {.family = family, .kind = &hw->kind},
+                                  {.family = family}};
+    double middle = 0;
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes && middle <= 0; i++)
+        middle = middle_of(l, scopes[i]);
+    return middle;
+}
+
+/* Of the families, each of which has one voice; by that model where any of them ran it. */
+static double any_middle(const share_list *l, const char *model)
 {
     double values[SAMPLES_MAX];
     uint32_t count = 0;
@@ -132,10 +161,11 @@ static double any_middle(const share_list *l)
         uint32_t first = 0;
         while (strcmp(l->items[first].family, l->items[i].family) != 0)
             first++;
-        if (first == i)
-            values[count++] = family_middle(l, l->items[i].family);
+        double middle = first == i ? middle_of(l, (share_scope){.family = l->items[i].family, .model = model}) : 0;
+        if (middle > 0)
+            values[count++] = middle;
     }
-    return median(values, count);
+    return count || !model ? median(values, count) : any_middle(l, NULL);
 }
 
 /* ---- the range ---- */
@@ -156,9 +186,8 @@ static void widen(cost_shares *out, const share_list *l, const char *family)
     }
 }
 
-static void take_dense(cost_shares *out, const share_list *known, const char *family)
+static void take_dense(cost_shares *out, const share_list *known, const char *family, double middle)
 {
-    double middle = family_middle(known, family);
     out->decode_low = out->shallow_low = dense_low;
     out->decode_high = out->shallow_high = dense_high;
     out->decode = middle > 0 ? middle : dense_middle;
@@ -167,12 +196,22 @@ static void take_dense(cost_shares *out, const share_list *known, const char *fa
     widen(out, known, family);
 }
 
-static void take_experts(cost_shares *out, const share_list *known, const char *family)
+/* One or two runs say little of what others will see. */
+static void stretch(double *low, double *high)
 {
-    double middle = family_middle(known, family);
+    double missing = few_spread * *low / *high;
+    if (missing > 1) {
+        *low /= sqrt(missing);
+        *high = fmin(*high * sqrt(missing), 1);
+    }
+}
+
+static void take_experts(cost_shares *out, const share_list *known, const char *family, const char *model,
+                         double middle)
+{
     out->decode_low = out->shallow_low = 1;
     out->decode_high = out->shallow_high = 0;
-    out->decode = middle > 0 ? middle : any_middle(known);
+    out->decode = middle > 0 ? middle : any_middle(known, model);
     out->why = middle > 0 ? "what is known of models with experts on this family of devices"
                           : "what is known of models with experts on any device; nothing is of this family";
     widen(out, known, middle > 0 ? family : NULL);
@@ -180,6 +219,10 @@ static void take_experts(cost_shares *out, const share_list *known, const char *
         out->shallow_low = out->decode_low;
         out->shallow_high = out->decode_high;
     }
+    stretch(&out->shallow_low, &out->shallow_high);
+    stretch(&out->decode_low, &out->decode_high);
+    out->decode_low = fmin(out->decode_low, out->shallow_low);
+    out->decode_high = fmax(out->decode_high, out->shallow_high);
     if (known->count)
         return;
     out->decode_low = out->shallow_low = experts_low;
@@ -196,10 +239,14 @@ cost_shares cost_shares_for(const hardware *hw, const model_shape *shape)
     bool experts = shape && shape->experts > 0;
     if (shape)
         collect(&known, RUN_DECODE, experts);
-    (experts ? take_experts : take_dense)(&out, &known, family);
+    double middle = shape ? nearest_middle(&known, hw, shape) : 0;
+    if (experts)
+        take_experts(&out, &known, family, shape->name, middle);
+    else
+        take_dense(&out, &known, family, middle);
     if (shape)
         collect(&known, RUN_PREFILL, experts);
-    double matmul = shape ? family_middle(&known, family) : 0;
+    double matmul = shape ? middle_of(&known, (share_scope){.family = family}) : 0;
     if (matmul > 0)
         out.matmul = matmul;
     return out;

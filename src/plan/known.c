@@ -38,6 +38,27 @@
     OURS("prefill", type, "512", "0", our_512), THEIRS("prefill", type, "512", "0", their_512),                        \
         OURS("decode", type, "0", "64", our_0), THEIRS("decode", type, "0", "64", their_0)
 
+/* Published by others: of one stream that begins at that depth, or of a prompt. */
+#define PUBLISHED(kind, hw, model, type, runtime, prompt, output, rate, date, source)                                  \
+    RUN(kind, hw, model, type, runtime, "", prompt, output, rate, "1", date, source, ALONE)
+#define DAI "XiongjieDai, GPU-Benchmarks-on-LLM-Inference"
+#define LLAMA_3(hw, model, type, decode, prefill)                                                                      \
+    PUBLISHED("decode", hw, model, type, "llama.cpp", "0", "512", decode, "2024-05", DAI),                             \
+        PUBLISHED("prefill", hw, model, type, "llama.cpp", "1024", "0", prefill, "2024-05", DAI)
+#define LLAMA_3_8B(hw, type, decode, prefill) LLAMA_3(hw, "llama-3.1-8b", type, decode, prefill)
+#define LLAMA_3_70B(hw, type, decode, prefill) LLAMA_3(hw, "llama-3.1-70b", type, decode, prefill)
+#define LLAMA_2_7B(hw, q4, f16)                                                                                        \
+    PUBLISHED("decode", hw, "llama-2-7b", "q4_0", "llama.cpp", "0", "0", q4, "2023-12", DAI),                          \
+        PUBLISHED("decode", hw, "llama-2-7b", "f16", "llama.cpp", "0", "0", f16, "2023-12", DAI)
+#define LLAMA_2_70B(hw, q4) PUBLISHED("decode", hw, "llama-2-70b", "q4_0", "llama.cpp", "0", "0", q4, "2023-12", DAI)
+#define STRIX_OSS(kind, prompt, output, rate)                                                                          \
+    PUBLISHED(kind, "strix-halo", "gpt-oss-120b", "mxfp4_moe", "llama.cpp", prompt, output, rate, "2025-10",           \
+              "eugr, lhl/strix-halo-testing issue 33 (ROCm)")
+#define SPARK_OSS(type, prompt, output, rate, date, source)                                                            \
+    PUBLISHED("decode", "dgx-spark", "gpt-oss-120b", type, "vllm", prompt, output, rate, date, source)
+#define M3_DEEPSEEK(model, rate, more, source)                                                                         \
+    RUN("decode", "m3-ultra", model, "affine4", "mlx-lm", "", "0", "0", rate, "1", "2025-03", source, ALONE more)
+
 const char *const known_runs[] = {
     /* The case study: 60 to 70 tok/s with nothing else running; a document of 60,000 tokens in 44 s. */
     RUN("decode", "m4-max", "qwen3.6-35b-a3b", "mxfp8", "mlx-vlm", "", "0", "0", "65", "1", "2026-11", "the case study",
@@ -47,6 +68,35 @@ const char *const known_runs[] = {
     /* 22 ms a token, after 512. */
     RUN("decode", "a100-40gb", "llama-2-13b", "f16", "FasterTransformer", "", "512", "10", "45.45", "1", "2022-03",
         "kipply, Transformer Inference Arithmetic (a GPT of 13B)", ALONE),
+
+    LLAMA_3_8B("rtx-3070", "q4_k_m", "72.79", "2283.62"), LLAMA_3_8B("rtx-3080", "q4_k_m", "109.57", "3557.02"),
+    LLAMA_3_8B("rtx-3080-ti", "q4_k_m", "110.6", "3556.67"), LLAMA_3_8B("rtx-3090", "q4_k_m", "115.42", "3865.39"),
+    LLAMA_3_8B("rtx-3090", "f16", "47.4", "4239.64"), LLAMA_3_8B("rtx-4070-ti", "q4_k_m", "83.5", "3653.07"),
+    LLAMA_3_8B("rtx-4080", "q4_k_m", "108.15", "5064.99"), LLAMA_3_8B("rtx-4080", "f16", "40.58", "6758.9"),
+    LLAMA_3_8B("rtx-4090", "q4_k_m", "130.58", "6898.71"), LLAMA_3_8B("rtx-4090", "f16", "54.84", "9056.26"),
+    LLAMA_3_8B("m1-max", "q4_k_m", "35.73", "355.45"), LLAMA_3_8B("m1-max", "f16", "18.75", "418.77"),
+    LLAMA_3_70B("m1-max", "q4_k_m", "4.34", "33.01"), LLAMA_3_8B("m2-ultra", "q4_k_m", "78.81", "1023.89"),
+    LLAMA_3_8B("m2-ultra", "f16", "36.9", "1202.74"), LLAMA_3_70B("m2-ultra", "q4_k_m", "12.48", "117.76"),
+    LLAMA_3_70B("m2-ultra", "f16", "4.76", "145.82"), LLAMA_3_8B("m3-max", "q4_k_m", "48.97", "678.04"),
+    LLAMA_3_8B("m3-max", "f16", "22.04", "751.49"), LLAMA_3_70B("m3-max", "q4_k_m", "7.65", "62.88"),
+    LLAMA_2_7B("rtx-4080", "118.01", "44.2"), LLAMA_2_7B("rtx-3090", "120.6", "51.85"),
+    LLAMA_2_7B("rtx-4090", "149.37", "60.78"), LLAMA_2_7B("rtx-a6000", "111.57", "44.01"),
+    LLAMA_2_7B("rtx-6000-ada", "127.45", "50.56"), LLAMA_2_7B("h100-pcie", "133.77", "83.32"),
+    LLAMA_2_7B("m2-ultra", "91.89", "40.68"), LLAMA_2_7B("m3-max", "63.11", "24.76"), LLAMA_2_70B("rtx-a6000", "15.18"),
+    LLAMA_2_70B("rtx-6000-ada", "17.02"), LLAMA_2_70B("h100-pcie", "25.88"), LLAMA_2_70B("m2-ultra", "14.37"),
+
+    STRIX_OSS("decode", "0", "32", "47.41"), STRIX_OSS("decode", "4096", "32", "44.14"),
+    STRIX_OSS("decode", "8192", "32", "42.36"), STRIX_OSS("prefill", "2048", "0", "998.24"),
+    /* The faster two have attention and the head in mxfp4 too. */
+    SPARK_OSS("mxfp4", "0", "0", "58.82", "2026-06", "spark-arena/recipe-registry issue 17"),
+    SPARK_OSS("mxfp4", "1024", "128", "57.5", "2026-03", "kubis.ai, GPT-OSS-120B topology benchmark"),
+    SPARK_OSS("mxfp4_bf16", "0", "0", "33.5", "2026-04", "NVIDIA/dgx-spark-playbooks issue 79"),
+    PUBLISHED("decode", "dgx-spark", "gpt-oss-120b", "mxfp4_moe", "llama.cpp", "0", "32", "52.87", "2025-10",
+              "ggml-org/llama.cpp discussion 16578"),
+    M3_DEEPSEEK("deepseek-v3", "20", "", "Awni Hannun"),
+    M3_DEEPSEEK("deepseek-r1", "17.5", ",\"tok_s_low\":17,\"tok_s_high\":18", "reviews of the machine"),
+    RUN("decode", "m4-max", "qwen3-30b-a3b", "affine4", "mlx-lm", "", "0", "0", "90", "1", "2025-05",
+        "reports of owners", ALONE ",\"tok_s_low\":80,\"tok_s_high\":100"),
 
     H200_LLAMA("decode", "0", "223"), H200_LLAMA("decode", "23000", "199"), H200_LLAMA("prefill", "512", "6074"),
     H200_LLAMA("prefill", "2048", "9402"), H200_LLAMA("prefill", "8192", "10020"), H200_MLX("decode", "0", "47.7"),

@@ -156,8 +156,8 @@ static void method_type(const json_t *q, const char *method, char type[16])
     json_int_t bits = json_integer_value(json_object_get(q, "bits"));
     if (strcmp(method, "fp8") == 0)
         snprintf(type, 16, "fp8");
-    else if (strcmp(method, "mxfp4") == 0) /* of experts only */
-        snprintf(type, 16, "mxfp4_moe");
+    else if (strcmp(method, "mxfp4") == 0) /* of experts only, bf16 stays elsewhere */
+        snprintf(type, 16, "mxfp4_bf16");
     else if (strcmp(method, "compressed-tensors") == 0)
         compressed_type(q, type);
     else if (strcmp(method, "gptq") == 0 || strcmp(method, "awq") == 0)

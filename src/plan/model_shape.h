@@ -79,6 +79,7 @@ typedef struct {
     double bits;      /* of a weight, scales included; a mixture's (q4_k_m) is its mean */
     const char
         *compute; /* "f32", "f16", "fp8", "int8": which rate of the hardware its matmuls use (rate_kind's names) */
+    double always_bits; /* of a weight that is no routed expert's, in a model that has experts; 0: as the others */
 } weight_type;
 status weight_type_find(const weight_type **out, const char *name, error *err); /* lists them */
 size_t weight_type_count(void);

@@ -24,8 +24,8 @@ static void explain_memory(const plan_request *q, const plan_result *r, buf *out
 {
     const plan_memory *m = &r->memory;
     const cost_box *b = &r->box;
-    line(out, "memory.weights_bytes", "%s parameters x %.4g bits / 8 = %s", W(plan_count((double)b->sums.total)),
-         b->type.bits, W(plan_bytes(m->weights)));
+    line(out, "memory.weights_bytes", "%s parameters x %s / 8 = %s", W(plan_count((double)b->sums.total)),
+         W(plan_bits(b)), W(plan_bytes(m->weights)));
     line(out, "memory.kv_bytes_per_token", "%s numbers (K and V, of each head, in %u layers) x %.4g bits / 8 = %s",
          W(plan_count(b->sums.kv_values)), b->shape.attention_layers - b->shape.window_layers, b->kv_bits,
          W(plan_bytes(m->kv_token)));
@@ -61,14 +61,14 @@ static void explain_weights(const plan_result *r, buf *out)
         line(out, "decode.weight_bytes", "%s of a stream, given", W(plan_bytes(b->step_bytes_fixed)));
     else if (b->sums.expert_layers)
         line(out, "decode.weight_bytes",
-             "(%s always + %u layers x %s experts x %s) x %.4g bits / 8 = %s; experts touched = "
+             "(%s always + %u layers x %s experts x %s) x %s / 8 = %s; experts touched = "
              "%u x (1 - (1 - %u/%u)^%u) = %s",
              W(plan_parameters((double)b->sums.always)), b->sums.expert_layers, W(plan_number(d->experts)),
-             W(plan_parameters((double)b->sums.expert)), b->type.bits, W(plan_bytes(d->weight_bytes)), b->shape.experts,
-             b->shape.experts_used, b->shape.experts, d->batch, W(plan_number(d->experts)));
+             W(plan_parameters((double)b->sums.expert)), W(plan_bits(b)), W(plan_bytes(d->weight_bytes)),
+             b->shape.experts, b->shape.experts_used, b->shape.experts, d->batch, W(plan_number(d->experts)));
     else
-        line(out, "decode.weight_bytes", "%s parameters x %.4g bits / 8 = %s",
-             W(plan_parameters((double)b->sums.always)), b->type.bits, W(plan_bytes(d->weight_bytes)));
+        line(out, "decode.weight_bytes", "%s parameters x %s / 8 = %s", W(plan_parameters((double)b->sums.always)),
+             W(plan_bits(b)), W(plan_bytes(d->weight_bytes)));
 }
 
 /* Streams x bandwidth x share / bytes; where that is not the rate, what else took the time. */

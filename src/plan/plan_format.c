@@ -69,6 +69,16 @@ plan_word plan_parameters(double number)
     return with_unit(number, 1000, units, sizeof units / sizeof *units);
 }
 
+plan_word plan_bits(const cost_box *b)
+{
+    plan_word out;
+    if (b->type.always_bits > 0 && b->sums.expert_layers)
+        snprintf(out.text, sizeof out.text, "%.4g bits, others %.4g", b->type.bits, b->type.always_bits);
+    else
+        snprintf(out.text, sizeof out.text, "%.4g bits", b->type.bits);
+    return out;
+}
+
 plan_word plan_seconds(double seconds)
 {
     plan_word out;

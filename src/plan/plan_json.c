@@ -237,6 +237,12 @@ static void put_more(const plan_request *q, const plan_result *r, buf *out)
     buf_byte(out, ']');
 }
 
+/* Of all weights. */
+static double mean_bits(const cost_box *b)
+{
+    return cost_weight_bytes(b) * 8 / (double)b->sums.total;
+}
+
 void plan_json_fields(const plan_request *q, const plan_result *r, buf *out)
 {
     const cost_box *b = &r->box;
@@ -248,7 +254,7 @@ void plan_json_fields(const plan_request *q, const plan_result *r, buf *out)
         buf_text(out, ", ");
         plan_put_string(out, "type", b->type.name);
         buf_text(out, ", ");
-        plan_put_number(out, "bits_per_weight", b->type.bits);
+        plan_put_number(out, "bits_per_weight", b->type.always_bits > 0 ? mean_bits(b) : b->type.bits);
         buf_text(out, ", ");
         put_shape(&b->shape, &b->sums, out);
         buf_byte(out, '}');

@@ -11,8 +11,9 @@
 static double draft_bytes(const cost_box *b)
 {
     double layers = b->shape.layers ? b->shape.layers : 1;
-    double layer = (double)(b->sums.active - b->sums.head) / layers;
-    return ((double)b->sums.head + layer) * b->type.bits / 8;
+    double head = (double)b->sums.head, others = (double)b->sums.always - head;
+    double experts = (double)(b->sums.active - b->sums.always);
+    return cost_parameter_bytes(b, head + others / layers, experts / layers);
 }
 
 void plan_speculation_fill(plan_work *w)
@@ -95,15 +96,19 @@ static void note(plan_result *r, const char *format, ...)
     va_end(arguments);
 }
 
-/* The type with the most bits whose weights would leave room for the rest. */
+/* The widest type, narrower than the one asked for, whose weights would leave room for the rest. NULL: none does. */
 static const weight_type *type_that_fits(const plan_result *r)
 {
     const weight_type *best = NULL;
-    double room = r->memory.usable - (r->memory.needed - r->memory.weights);
+    double room = r->memory.usable - (r->memory.needed - r->memory.weights), most = 0;
+    cost_box with = r->box;
     for (size_t i = 0; i < weight_type_count(); i++) {
-        const weight_type *t = weight_type_at(i);
-        if ((double)r->box.sums.total * t->bits / 8 <= room && (!best || t->bits > best->bits))
-            best = t;
+        with.type = *weight_type_at(i);
+        double bytes = cost_weight_bytes(&with);
+        if (bytes > room || bytes <= most || bytes >= r->memory.weights)
+            continue;
+        best = weight_type_at(i);
+        most = bytes;
     }
     return best;
 }
@@ -140,12 +145,14 @@ static void note_fit(plan_work *w)
         return;
     if (r->memory.known && !r->memory.fits && r->memory.usable > 0) {
         const weight_type *t = type_that_fits(r);
-        note(r, "Does not fit; the rates are what its bandwidth would give.%s%s%s",
-             t && t->bits < r->box.type.bits ? " With weights in " : "", t && t->bits < r->box.type.bits ? t->name : "",
-             t && t->bits < r->box.type.bits ? " it would." : "");
+        note(r, "Does not fit; the rates are what its bandwidth would give.%s%s%s", t ? " With weights in " : "",
+             t ? t->name : "", t ? " it would." : "");
     }
     if (w->q->type_assumed)
         note(r, "Nothing says how its weights are stored: f16 is assumed; --model NAME:TYPE says it.");
+    if (shape->sinks && !strcmp(r->box.type.name, "mxfp4")) /* gpt-oss */
+        note(r, "Its published files have only the experts in mxfp4: mxfp4_moe (llama.cpp) or mxfp4_bf16 (its makers) "
+                "says so; mxfp4 means all of it.");
     if (shape->context && w->q->context > shape->context)
         note(r, "--ctx %s is more than the %s tokens that the model was made for.", plan_count(w->q->context).text,
              plan_count(shape->context).text);

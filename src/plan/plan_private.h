@@ -55,5 +55,6 @@ plan_word plan_count(double number);      /* "23,000" */
 plan_word plan_seconds(double seconds);   /* "15.4 ms", "44.0 s", "2 min 5 s" */
 plan_word plan_number(double number);     /* three digits: "0.67", "65.0", "1,364" */
 plan_word plan_parameters(double number); /* "34.7 B" */
+plan_word plan_bits(const cost_box *b);   /* of a weight: "4.25 bits, others 8.5": others than experts */
 
 #endif

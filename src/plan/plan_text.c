@@ -65,7 +65,7 @@ static void put_head(const plan_request *q, const plan_result *r, buf *out)
         if (b->sums.expert_layers)
             buf_printf(&line, ", %s of them for a token (%u of %u experts)", W(plan_parameters((double)b->sums.active)),
                        b->shape.experts_used, b->shape.experts);
-        buf_printf(&line, "; %s, %.4g bits a weight (%s)", b->type.name, b->type.bits, q->model_from);
+        buf_printf(&line, "; %s, %s a weight (%s)", b->type.name, W(plan_bits(b)), q->model_from);
         plan_put_wrapped(out, "model       ", "            ", line.data ? line.data : "");
     } else if (b->step_bytes_fixed > 0) {
         buf_printf(out, "model       none: %s of weights a step, as given\n", W(plan_bytes(b->step_bytes_fixed)));

@@ -8,37 +8,38 @@
 #define BLOCK(bytes, weights) (8.0 * (bytes) / (weights))
 
 static const weight_type TYPES[] = {
-    {"f32", 32, "f32"},
-    {"f16", 16, "f16"},
-    {"bf16", 16, "f16"},
-    {"q8_0", BLOCK(34, 32), "f16"},
-    {"q6_k", BLOCK(210, 256), "f16"},
-    {"q5_k_m", 5.70, "f16"},
-    {"q5_k_s", 5.57, "f16"},
-    {"q5_1", BLOCK(24, 32), "f16"},
-    {"q5_0", BLOCK(22, 32), "f16"},
-    {"q4_k_m", 4.89, "f16"},
-    {"q4_k_s", 4.67, "f16"},
-    {"q4_1", BLOCK(20, 32), "f16"},
-    {"q4_0", BLOCK(18, 32), "f16"},
-    {"iq4_nl", BLOCK(18, 32), "f16"},
-    {"iq4_xs", BLOCK(136, 256), "f16"},
-    {"q3_k_l", 4.30, "f16"},
-    {"q3_k_m", 4.00, "f16"},
-    {"q3_k_s", 3.64, "f16"},
-    {"q2_k", 3.16, "f16"},
-    {"fp8", 8, "fp8"},   /* a scale for 128 x 128 weights, or for a matrix: nothing */
-    {"int8", 8, "int8"}, /* a scale a row */
-    {"mxfp8", BLOCK(33, 32), "fp8"},
-    {"mxfp4", BLOCK(17, 32), "f16"}, /* activations stay in 16 bits, as gpt-oss is run */
-    {"mxfp4_moe", 4.5, "f16"},       /* experts in mxfp4, the rest in q8_0: the mean of gpt-oss */
-    {"nvfp4", BLOCK(18, 32), "fp4"},
-    {"affine8", 8.5, "f16"}, /* groups of 64: 16 bits of scale and 16 of bias */
-    {"affine6", 6.5, "f16"},
-    {"affine5", 5.5, "f16"},
-    {"affine4", 4.5, "f16"},
-    {"affine3", 3.5, "f16"},
-    {"affine2", 2.5, "f16"},
+    {"f32", 32, "f32", 0},
+    {"f16", 16, "f16", 0},
+    {"bf16", 16, "f16", 0},
+    {"q8_0", BLOCK(34, 32), "f16", 0},
+    {"q6_k", BLOCK(210, 256), "f16", 0},
+    {"q5_k_m", 5.70, "f16", 0},
+    {"q5_k_s", 5.57, "f16", 0},
+    {"q5_1", BLOCK(24, 32), "f16", 0},
+    {"q5_0", BLOCK(22, 32), "f16", 0},
+    {"q4_k_m", 4.89, "f16", 0},
+    {"q4_k_s", 4.67, "f16", 0},
+    {"q4_1", BLOCK(20, 32), "f16", 0},
+    {"q4_0", BLOCK(18, 32), "f16", 0},
+    {"iq4_nl", BLOCK(18, 32), "f16", 0},
+    {"iq4_xs", BLOCK(136, 256), "f16", 0},
+    {"q3_k_l", 4.30, "f16", 0},
+    {"q3_k_m", 4.00, "f16", 0},
+    {"q3_k_s", 3.64, "f16", 0},
+    {"q2_k", 3.16, "f16", 0},
+    {"fp8", 8, "fp8", 0},   /* a scale for 128 x 128 weights, or for a matrix: nothing */
+    {"int8", 8, "int8", 0}, /* a scale a row */
+    {"mxfp8", BLOCK(33, 32), "fp8", 0},
+    {"mxfp4", BLOCK(17, 32), "f16", 0},                 /* activations stay in 16 bits, as gpt-oss is run */
+    {"mxfp4_moe", BLOCK(17, 32), "f16", BLOCK(34, 32)}, /* experts in mxfp4, the rest in q8_0: llama.cpp's files */
+    {"mxfp4_bf16", BLOCK(17, 32), "f16", 16},           /* the rest in bf16: as gpt-oss's makers ship it */
+    {"nvfp4", BLOCK(18, 32), "fp4", 0},
+    {"affine8", 8.5, "f16", 0}, /* groups of 64: 16 bits of scale and 16 of bias */
+    {"affine6", 6.5, "f16", 0},
+    {"affine5", 5.5, "f16", 0},
+    {"affine4", 4.5, "f16", 0},
+    {"affine3", 3.5, "f16", 0},
+    {"affine2", 2.5, "f16", 0},
 };
 enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 

@@ -227,6 +227,8 @@ def test_it_answers_at_once():
     (["--compare", "m4-max"], "m4-max,h100"),
     (["--compare", "m4-max,h100,h200"], "m4-max,h100"),
     (["--compare", "m4-max,h1000"], "h1000"),
+    (["--compare", "m4-max,h100", "--hardware", "m4"], "--compare does not go with --hardware"),
+    (["--list", "models", "--import", "runs.jsonl"], "--list does not go with --import"),
     (["h100"], "h100"),
 ])
 def test_a_wrong_flag_gets_one_clear_line(arguments, words):

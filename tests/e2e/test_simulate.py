@@ -197,6 +197,12 @@ def test_wrong_input_is_named_in_one_line(arguments, words):
     assert done.stdout == "" and words in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("flag", ["--json", "--html"])
+def test_a_report_that_cannot_be_written_is_said_before_the_run(tmp_path, flag):
+    done = simulate("mixed", *BOX, flag, tmp_path / "absent" / "report", code=1)
+    assert done.stdout == "" and "No such file" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def test_a_trace_that_is_not_there_is_no_wrong_call(tmp_path):
     done = simulate("trace", tmp_path / "none", *BOX, code=1)
     assert "none" in done.stderr and len(done.stderr.splitlines()) == 1

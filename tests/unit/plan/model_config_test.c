@@ -270,7 +270,7 @@ static void test_types_by_how_the_file_says_them(void **unused)
         {"\"quantization\":{\"group_size\":32,\"bits\":8,\"mode\":\"mxfp8\"}", "mxfp8"},
         {"\"quantization\":{\"group_size\":64,\"bits\":99999999999}", ""},
         {"\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}", "fp8"},
-        {"\"quantization_config\":{\"quant_method\":\"mxfp4\"}", "mxfp4_moe"},
+        {"\"quantization_config\":{\"quant_method\":\"mxfp4\"}", "mxfp4_bf16"},
         {"\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}", "affine4"},
         {"\"quantization_config\":{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}", "nvfp4"},
         {"\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":{\"weights\":"

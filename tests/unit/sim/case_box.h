@@ -22,7 +22,7 @@ static inline cost_box case_box(void)
                             .linear_layers = 30,
                             .experts = 256,
                             .experts_used = 8},
-                  .type = {"mxfp8", 8.25, "f16"},
+                  .type = {"mxfp8", 8.25, "f16", 0},
                   .kv_bits = 16,
                   .shares = {.decode = 0.36, .read = 0.8, .matmul = 0.5}};
     const uint64_t expert = 3 * 2048 * 512, head = 248320ull * 2048;
