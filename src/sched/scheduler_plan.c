@@ -181,7 +181,7 @@ static void plan_chunk(scheduler *s, step_plan *plan, uint32_t token_budget)
     sequence *seq = s->prompt;
     if (!seq || seq->phase != PHASE_PREFILL) /* preempted for a row */
         return;
-    if (seq->document)
+    if (seq->document && !seq->orphan) /* an orphan is nobody's document: none of its moves is told */
         turn_to_document(s, seq);
     if (!seq->chunk_open) {
         uint32_t left = sequence_history(seq) - seq->kv_count, most = scheduler_chunk_tokens(s, seq);

@@ -203,6 +203,12 @@ def test_a_report_that_cannot_be_written_is_said_before_the_run(tmp_path, flag):
     assert done.stdout == "" and "No such file" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+def test_a_flood_whose_clients_hang_up_ends():
+    """Documents are left by their clients in the middle of a chunk, and others turn up in their place."""
+    done = simulate("mixed", "--model", "llama-3.1-8b:q4_0", "--hardware", "m4-max", "--rate", 100000)
+    assert "requests" in done.stdout
+
+
 def test_a_trace_that_is_not_there_is_no_wrong_call(tmp_path):
     done = simulate("trace", tmp_path / "none", *BOX, code=1)
     assert "none" in done.stderr and len(done.stderr.splitlines()) == 1
