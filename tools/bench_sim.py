@@ -19,9 +19,9 @@ from cadence_client import Failed, Server, median
 
 POLICIES = ("cadence", "gate", "chunked", "prefill-first", "decode-first")
 LOADS = {  # the flags of bench and simulate
-    "agents": ["agents", "--agents", "3", "--requests", "40"],
-    "documents": ["documents", "--workers", "2", "--requests", "6"],
-    "mixed": ["mixed", "--agents", "2", "--workers", "2", "--requests", "6"],
+    "agents": ["agents", "--agents", "3", "--requests", "24"],
+    "documents": ["documents", "--workers", "2", "--requests", "5"],
+    "mixed": ["mixed", "--agents", "2", "--workers", "2", "--requests", "4"],
 }
 QUICK = {
     "agents": ["agents", "--agents", "2", "--requests", "6", "--scale", "0.2"],
