@@ -23,9 +23,14 @@ static status read_steps(sim_costs *out, const char *path, error *err)
         return error_set(err, ERR_INVALID, "--hardware %s: no such file", path);
     buf text = {.limit = STEPS_FILE_MAX};
     char piece[16384];
-    for (size_t size; (size = fread(piece, 1, sizeof piece, file)) > 0;)
+    for (size_t size; !text.failed && (size = fread(piece, 1, sizeof piece, file)) > 0;)
         buf_append(&text, piece, size);
+    bool failed = ferror(file) != 0;
     fclose(file);
+    if (failed) {
+        buf_free(&text);
+        return error_set(err, ERR_INVALID, "--hardware %s: cannot be read", path);
+    }
     status st = text.failed ? error_set(err, ERR_INVALID, "--hardware %s: larger than a steps.json", path)
                             : sim_costs_from_steps(out, buf_span(&text), path, err);
     buf_free(&text);
