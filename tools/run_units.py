@@ -62,6 +62,7 @@ class Runner:
 
 
 def main(arguments):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored for what it starts behind it
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--under", default="", help="a command that runs them: an emulator")
