@@ -231,7 +231,7 @@ static plan_model read_built(const char *arch, const named_number *numbers, size
     gguf_builder g = builder();
     buf bytes = {0};
     model_file *file;
-    plan_model m;
+    plan_model m = {0};
     error err = {0};
     char key[128];
     add_string(&g, "general.architecture", arch);
