@@ -14,7 +14,7 @@ not judged: one bad moment of the machine decides it. Nothing else should run me
 import json, os, subprocess, sys, tempfile, time
 
 import bars
-from cache_client import tiny
+from cache_client import CONFIGS, synth
 from cadence_client import Failed, Server, median
 
 POLICIES = ("cadence", "gate", "chunked", "prefill-first", "decode-first")
@@ -29,6 +29,7 @@ QUICK = {
     "mixed": ["mixed", "--agents", "1", "--workers", "1", "--requests", "2", "--scale", "0.2"],
 }
 FIGURES = (("itl_ms", "median"), ("itl_ms", "p99"), ("ttft_ms", "median"))
+SAME = ["--ctx", "8192", "--parallel", "16", "--gap-ms", "50"]  # of serve and simulate: nothing is left to `auto`
 EACH, ALL = 0.15, 0.10
 
 
@@ -59,7 +60,7 @@ def figures(path):
 
 def real_run(o, folder, model, policy, load, seed):
     path = os.path.join(folder, "real.json")
-    flags = ["--model", model, "--policy", policy, "--ctx", "8192", "--parallel", "16"]
+    flags = ["--model", model, "--policy", policy, *SAME]
     with Server(o, flags) as server:
         server.idle(30)
         command(o, "bench", *load, "--url", f"http://127.0.0.1:{server.port}", "--seed", str(seed), "--json", path)
@@ -68,8 +69,8 @@ def real_run(o, folder, model, policy, load, seed):
 
 def simulated_run(o, folder, costs, policy, load, seed):
     path = os.path.join(folder, "simulated.json")
-    command(o, "simulate", *load, "--hardware", costs, "--policy", policy, "--seed", str(seed), "--ctx", "8192",
-            "--parallel", "16", "--json", path)
+    command(o, "simulate", *load, "--hardware", costs, "--policy", policy, "--seed", str(seed), *SAME,
+            "--json", path)
     return figures(path)
 
 
@@ -103,7 +104,8 @@ def compare(o, report, folder, name, model, costs, policy, kind):
 def run_model(o, report, name, model):
     with tempfile.TemporaryDirectory() as folder:
         tuned = os.path.join(folder, "tuned")
-        command(o, "tune", "--model", model, "--out", tuned, "--ctx", "8192", *(["--quick"] if o.quick else []))
+        command(o, "tune", "--model", model, "--out", tuned, "--ctx", "8192", "--keep", "off",
+                *(["--quick"] if o.quick else []))
         costs = os.path.join(tuned, "steps.json")
         for policy in o.policies:
             for kind in o.loads:
@@ -117,9 +119,24 @@ def smollm(o, report):
     run_model(o, report, "smollm", o.model)
 
 
+def small_hybrid(o, folder):
+    """The tiny configuration with steps of a millisecond: where they are shorter than a request's way through the
+    server, their costs say nothing."""
+    with open(os.path.join(CONFIGS, "tiny_qwen3_5.json")) as f:
+        config = json.load(f)
+    config["text_config"].update(hidden_size=512, num_hidden_layers=12, num_attention_heads=8, head_dim=64,
+                                 intermediate_size=1536, max_position_embeddings=16384, linear_num_key_heads=4,
+                                 linear_num_value_heads=8, linear_key_head_dim=64, linear_value_head_dim=64)
+    config["text_config"]["rope_parameters"]["mrope_section"] = [4, 2, 2]
+    path = os.path.join(folder, "small_hybrid.json")
+    with open(path, "w") as f:
+        json.dump(config, f)
+    return synth(o, path, os.path.join(folder, "small_hybrid.gguf"), "q8_0")
+
+
 def hybrid(o, report):
     with tempfile.TemporaryDirectory() as folder:
-        run_model(o, report, "hybrid", tiny(o, folder))
+        run_model(o, report, "hybrid", small_hybrid(o, folder))
 
 
 def main():
