@@ -242,6 +242,7 @@ static status measure(tune *t, bool real, error *err)
     r->machine = t->machine;
     r->model = t->model;
     r->kv_token_bytes = (double)t->runner->info.page_bytes / t->runner->info.page_tokens;
+    r->costs.state_bytes = t->runner->info.state_bytes;
     canary *watch = NULL;
     status st = real ? canary_start(&watch, err) : OK;
     if (!st && real)

@@ -41,6 +41,7 @@ typedef struct {
     canary_report holes;      /* of the machine while all this was measured; watched_us 0: nobody watched */
     double token_flops;       /* of the matmuls of one prompt token; 0: not known */
     uint64_t weight_bytes;    /* read by one decode step */
+    uint64_t state_bytes;     /* of a sequence's recurrent state; 0: none */
 } tune_costs;
 
 typedef struct {    /* a chat beside a document, once */

@@ -224,6 +224,9 @@ void tune_steps_json(const tune_report *r, buf *out)
     put_head(r, "headway-steps-1", out);
     buf_printf(out, "\"weight_bytes\":%llu,", (unsigned long long)c->weight_bytes);
     put_number(out, "token_flops", c->token_flops > 0 ? c->token_flops : NAN);
+    buf_byte(out, ',');
+    put_number(out, "kv_token_bytes", r->kv_token_bytes > 0 ? r->kv_token_bytes : NAN);
+    buf_printf(out, ",\"state_bytes\":%llu", (unsigned long long)c->state_bytes);
     buf_text(out, ",\n\"read\":[");
     for (uint32_t i = 0; i < c->read_count; i++) {
         buf_printf(out, "%s{\"bytes\":%llu,", i ? ",\n" : "\n", (unsigned long long)c->reads[i].bytes);

@@ -8,7 +8,7 @@
 
 /* The runner looks after each block of rows of each op; how many that were is not in the file. */
 enum { STEPS_UNITS = 2048 };
-static const double us_most = 1e10, size_most = 1 << 24;
+static const double kept_most = 1e9, us_most = 1e10, size_most = 1 << 24;
 
 typedef struct {
     const char *list, *size; /* "prefill", "tokens" */
@@ -84,6 +84,16 @@ static status read_slope(const reader *r, const json_t *root, double *us)
     return OK;
 }
 
+/* Bytes of a token's KV, of a state; absent or null: not known. */
+static status read_kept(const json_t *root, const char *name, const char *key, double *out, error *err)
+{
+    const json_t *value = json_object_get(root, key);
+    *out = json_number_value(value);
+    return !value || json_is_null(value) || (json_is_number(value) && *out >= 0 && *out <= kept_most)
+               ? OK
+               : error_set(err, ERR_INVALID, "%s: \"%s\" is not a number from 0 to %g", name, key, kept_most);
+}
+
 /* Absent: none were watched for. */
 static status read_holes(sim_costs *out, const json_t *root, const char *name, error *err)
 {
@@ -123,6 +133,9 @@ static status fill(sim_costs *out, const json_t *root, const char *name, error *
         token_us = (largest->us - largest[-1].us) / (largest->x - largest[-1].x);
     out->fused_row_us = token_us > 0 ? token_us : largest->us / largest->x;
     out->units = STEPS_UNITS;
+    st = read_kept(root, name, "kv_token_bytes", &out->kv_token_bytes, err);
+    if (st || (st = read_kept(root, name, "state_bytes", &out->state_bytes, err)))
+        return st;
     out->weight_bytes = out->weight_bytes_most = json_number_value(json_object_get(root, "weight_bytes"));
     return OK;
 }

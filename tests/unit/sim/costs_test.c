@@ -124,6 +124,8 @@ static void test_the_writer_of_tune_is_understood(void **state)
     t->weight_bytes = 123;
     t->chunks = (tune_cost_list){{{1, 0, {500, 400, 600, 3}}, {512, 0, {90000, 9, 99999, 3}}}, 2};
     t->rows = (tune_cost_list){{{1, 0, {700, 1, 1, 1}}}, 1};
+    t->state_bytes = 77000;
+    report.kv_token_bytes = 4096;
     t->holes = (canary_report){.watched_us = 20000000, .holes = {40, 0, 10, 1}};
     buf text = {0};
     sim_costs c;
@@ -133,6 +135,8 @@ static void test_the_writer_of_tune_is_understood(void **state)
         fail_msg("%s", err.text);
     expect_near(sim_costs_prefill_us(&c, 4000, 512), 90000, 1e-9);
     expect_near(sim_costs_decode_us(&c, 8, 4000), 700, 1e-9);
+    expect_near(c.state_bytes, 77000, 0);
+    expect_near(c.kv_token_bytes, 4096, 0);
     expect_near(c.holes_s[0], 2, 1e-9);
     expect_near(c.holes_s[2], 0.5, 1e-9);
     expect_near(c.holes_s[3], 0.05, 1e-9);
