@@ -53,7 +53,7 @@ static void say(const import_report *r, const char *path, buf *out)
         buf_text(out, "  it holds no lines\n");
 }
 
-status plan_import_count(const char *path, import_report *out, buf *said, error *err)
+status plan_import_file(const char *path, import_report *out, buf *said, error *err)
 {
     buf text = {0};
     run_set set = {0};
@@ -75,17 +75,12 @@ status plan_import_count(const char *path, import_report *out, buf *said, error 
     return st;
 }
 
-status plan_import_file(const char *path, buf *said, error *err)
-{
-    return plan_import_count(path, NULL, said, err);
-}
-
 int plan_import(const char *path, bool json)
 {
     error err = {0};
     buf said = {0};
     import_report r;
-    if (plan_import_count(path, &r, &said, &err)) {
+    if (plan_import_file(path, &r, &said, &err)) {
         fprintf(stderr, "headway plan: --import: %s\n", err.text);
         buf_free(&said);
         return 1;

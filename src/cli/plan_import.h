@@ -7,10 +7,8 @@
 enum { IMPORT_BYTES_MAX = 64 << 20 };
 
 /* Appends what is believable and not there yet. `said` gets lines for people: how many were taken, and why others were
- * not. OK also when nothing was taken. "-": from stdin. */
-status plan_import_file(const char *path, buf *said, error *err);
-/* The counts too; `out` may be NULL. */
-status plan_import_count(const char *path, import_report *out, buf *said, error *err);
+ * not. OK also when nothing was taken. "-": from stdin. `out`: the counts; may be NULL. */
+status plan_import_file(const char *path, import_report *out, buf *said, error *err);
 
 /* The command's part: the report on stdout, as one JSON object or for people; the exit code. 1: the file cannot be
  * read, or no line of it was taken or there already. */

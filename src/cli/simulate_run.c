@@ -62,7 +62,12 @@ static status size_memory(simulate_result *r, const simulate_options *o, const s
         return error_set(err, ERR_LIMIT, "a session of this load comes to %llu tokens, the context holds %u",
                          (unsigned long long)longest, r->context);
     uint64_t state = box->costs.state_bytes > 0 ? (uint64_t)ceil(box->costs.state_bytes / (double)r->page_bytes) : 0;
-    if (longest > r->pages * PAGE_TOKENS || r->pages < 8 + 2 * state)
+    if (r->pages < 8 + 2 * state)
+        return error_set(err, ERR_LIMIT,
+                         "the KV memory, %llu pages of %llu bytes, does not hold two recurrent states of %.3g GB "
+                         "(--kv-memory)",
+                         (unsigned long long)r->pages, (unsigned long long)r->page_bytes, box->costs.state_bytes / 1e9);
+    if (longest > r->pages * PAGE_TOKENS)
         return error_set(err, ERR_LIMIT,
                          "a session of this load comes to %llu tokens, the KV memory of %.3g GB holds %llu "
                          "(--kv-memory)",

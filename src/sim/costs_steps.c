@@ -89,9 +89,9 @@ static status read_kept(const json_t *root, const char *name, const char *key, d
 {
     const json_t *value = json_object_get(root, key);
     *out = json_number_value(value);
-    return !value || json_is_null(value) || (json_is_number(value) && *out >= 0 && *out <= kept_most)
+    return !value || json_is_null(value) || (json_is_number(value) && (*out == 0 || (*out >= 1 && *out <= kept_most)))
                ? OK
-               : error_set(err, ERR_INVALID, "%s: \"%s\" is not a number from 0 to %g", name, key, kept_most);
+               : error_set(err, ERR_INVALID, "%s: \"%s\" is neither 0 nor a number from 1 to %g", name, key, kept_most);
 }
 
 /* Absent: none were watched for. */
@@ -105,7 +105,10 @@ static status read_holes(sim_costs *out, const json_t *root, const char *name, e
         return error_set(err, ERR_INVALID, "%s: \"holes\" has no \"watched_us\" or no %d \"counts\"", name,
                          CANARY_SIZES);
     for (uint32_t i = 0; i < CANARY_SIZES; i++) {
-        double count = json_number_value(json_array_get(counts, i));
+        const json_t *item = json_array_get(counts, i);
+        double count = json_number_value(item);
+        if (!json_is_number(item))
+            return error_set(err, ERR_INVALID, "%s: \"holes\": count %u is no number", name, i);
         if (!(count >= 0 && count * (1000u << i) <= watched_us))
             return error_set(err, ERR_INVALID, "%s: \"holes\": more than the time that was watched", name);
         out->holes_s[i] = count * 1e6 / watched_us;

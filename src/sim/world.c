@@ -459,11 +459,6 @@ hw_clock *world_clock(world *w)
     return &w->clock;
 }
 
-uint32_t world_token_limit(const world *w)
-{
-    return engine_token_limit(w->boxes[0].engine);
-}
-
 void world_read_report(world *w, world_report *out)
 {
     *out = (world_report){.box_count = w->box_count,

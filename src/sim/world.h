@@ -67,6 +67,5 @@ typedef struct {
     uint64_t link_bytes, link_transfers, link_busy_us, link_worst_us; /* worst: of one transfer, waiting included */
 } world_report;
 void world_read_report(world *w, world_report *out);
-uint32_t world_token_limit(const world *w); /* engine_token_limit of its boxes */
 
 #endif

@@ -264,7 +264,7 @@ static void seven_runs_of_a_file_are_in_the_store(void **state)
     put_line(&text, 190, "2026-11-20"); /* an outlier */
     put_line(&text, 61, "2999-01-01");
     char *path = strdup(put("others.jsonl", text.data));
-    assert_int_equal(plan_import_file(path, &said, &err), OK);
+    assert_int_equal(plan_import_file(path, NULL, &said, &err), OK);
     assert_non_null(strstr(said.data, "7 runs taken, 1 there already, 1 refused as outliers, 1 refused as wrong"));
     assert_non_null(strstr(said.data, "the first: line 10: date: 2999-01-01 is in the future"));
     run_set own = stored();
@@ -273,7 +273,7 @@ static void seven_runs_of_a_file_are_in_the_store(void **state)
     assert_string_equal(s.date, "2026-11-20");
     run_set_free(&own);
     import_report again;
-    assert_int_equal(plan_import_count(path, &again, &said, &err), OK);
+    assert_int_equal(plan_import_file(path, &again, &said, &err), OK);
     assert_true(again.taken == 0 && again.doubles == 8 && again.outliers == 1 && again.refused == 1);
     free(path);
     buf_free(&text);
@@ -285,14 +285,14 @@ static void a_file_that_cannot_be_read_is_an_error(void **state)
     (void)state;
     buf said = {0};
     error err = {""};
-    assert_int_equal(plan_import_file("/no/such.jsonl", &said, &err), ERR_IO);
-    assert_int_equal(plan_import_file(folder, &said, &err), ERR_IO);
+    assert_int_equal(plan_import_file("/no/such.jsonl", NULL, &said, &err), ERR_IO);
+    assert_int_equal(plan_import_file(folder, NULL, &said, &err), ERR_IO);
     assert_non_null(strstr(err.text, "is a folder"));
-    assert_int_equal(plan_import_file(put("empty", ""), &said, &err), OK);
+    assert_int_equal(plan_import_file(put("empty", ""), NULL, &said, &err), OK);
     assert_non_null(strstr(said.data, "0 runs taken"));
     assert_non_null(strstr(said.data, "holds no lines"));
     assert_true(access(runs, F_OK) != 0);
-    assert_int_equal(plan_import_file("/dev/zero", &said, &err), ERR_LIMIT);
+    assert_int_equal(plan_import_file("/dev/zero", NULL, &said, &err), ERR_LIMIT);
     buf_free(&said);
 }
 

@@ -17,20 +17,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "plan/measured_private.h"
-
-static run_record plain(double tok_s)
-{
-    run_record r = {.kind = RUN_DECODE,
-                    .hardware = "box",
-                    .model = "m",
-                    .type = "q4_0",
-                    .runtime = "headway",
-                    .date = "2026-11-29",
-                    .tok_s = tok_s,
-                    .batch = 1,
-                    .repeats = 1};
-    return r;
-}
+#include "unit/plan/plain_run.h"
 
 static char folder[64];
 

@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "plan/measured_private.h"
+#include "unit/plan/plain_run.h"
 
 enum { NOW = 1796000000 }; /* 2026-11-30 */
 
@@ -21,20 +22,6 @@ static const char whole[] =
     "\"date\": \"2026-11-29T08:01:02Z\", \"source\": \"a \\\"friend\\\" \\\\ é\", \"batch\": 2, "
     "\"prompt_tokens\": 4096, \"output_tokens\": 64, \"repeats\": 3, \"tok_s\": 61.25, \"tok_s_low\": 60, "
     "\"tok_s_high\": 70.5, \"power\": \"battery\", \"throttled\": true, \"extra\": {\"a\": [1, 2]}}";
-
-static run_record plain(double tok_s)
-{
-    run_record r = {.kind = RUN_DECODE,
-                    .hardware = "box",
-                    .model = "m",
-                    .type = "q4_0",
-                    .runtime = "headway",
-                    .date = "2026-11-29",
-                    .tok_s = tok_s,
-                    .batch = 1,
-                    .repeats = 1};
-    return r;
-}
 
 /* ---- lines ---- */
 

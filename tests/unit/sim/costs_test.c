@@ -7,6 +7,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
@@ -178,6 +179,16 @@ static void test_wrong_files_are_refused_by_name(void **state)
     expect_refused(HEAD CHUNKS "\"decode\":[{\"rows\":1,\"position\":0,\"us\":9}],"
                                "\"holes\":{\"watched_us\":1000000,\"counts\":[0,0,0,0,0,90]}}",
                    "more than");
+    expect_refused(HEAD CHUNKS "\"decode\":[{\"rows\":1,\"position\":0,\"us\":9}],"
+                               "\"holes\":{\"watched_us\":1000000,\"counts\":[0,\"1\",0,0,0,0]}}",
+                   "count 1");
+    static const char *const kept[] = {"-1", "0.1", "\"x\"", "1e300"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 HEAD CHUNKS "\"decode\":[{\"rows\":1,\"position\":0,\"us\":9}],\"kv_token_bytes\":%s}", kept[i]);
+        expect_refused(text, "kv_token_bytes");
+    }
 }
 
 /* Cut anywhere, or with bytes changed: an answer without a crash, and no number that is not one. */
