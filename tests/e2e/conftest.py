@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import httpx
 import pytest
@@ -65,6 +66,14 @@ class Server:
 
     def _drain_log(self):
         self.log.extend(self.process.stderr)
+
+    def says(self, *parts):
+        """Waits for a line of the log with all of these in it: what is written after an answer may be read after it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(all(part in line for part in parts) for line in self.log):
+            assert time.monotonic() < deadline, f"no line with {parts}: " + "".join(self.log)
+            time.sleep(0.02)
+        return True
 
     def post(self, path, body, **kwargs):
         return self.http.post(path, json=body, **kwargs)

@@ -379,7 +379,7 @@ def test_no_cache_at_all(serve):
     prompt = words("off", 60)
     assert [cached(ask(server, prompt)) for _ in range(3)] == [0, 0, 0]
     assert "headway_cache" not in ask(server, prompt).json()
-    assert any("cache: off" in line for line in server.log)
+    assert server.says("cache: off")
     assert state_of(server)["enabled"] is False
     assert forget(server).json() == {"deleted": True, "pages": 0}
 
@@ -403,8 +403,7 @@ def test_idle_pages_stay_within_the_budget(serve):
 ])
 def test_a_line_says_what_the_cache_is(serve, flags, words_of_it):
     server = serve("--runner", "sim", *flags)
-    line = next(line for line in server.log if "cache:" in line)
-    assert all(w in line for w in words_of_it), line
+    assert server.says("cache:", *words_of_it)
 
 
 @pytest.mark.parametrize("flags, complaint", [
@@ -433,13 +432,13 @@ def test_settings_and_floors_of_the_file(tmp_path, serve):
     path = tmp_path / "h.ini"
     path.write_text("[server]\ncache-ram = 64M\n[tenant default]\ncache_floor = 15M\n[tenant a]\ncache-floor = 48M\n")
     server = serve("--runner", "sim", "--config", path)
-    assert any("cache: 64 MB" in line for line in server.log)
+    assert server.says("cache: 64 MB")
     path.write_text("[server]\ncache-ram = 64M\n[tenant a]\ncache-floor = 65M\n")
     done = subprocess.run([HEADWAY, "serve", "--port", "0", "--runner", "sim", "--config", path],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
     assert done.returncode != 0 and "tenant a: cache-floor = 65 MB: the cache holds 63.75 MB" in done.stderr
     os.kill(server.process.pid, 1)  # SIGHUP: the same complaint, and everything stays
-    until(lambda: any("the config stays as it was" in line and "cache-floor" in line for line in server.log))
+    assert server.says("the config stays as it was", "cache-floor")
 
 
 # ---- numbers ----
@@ -539,7 +538,7 @@ def test_a_restart_is_warm_with_a_disk(tmp_path, kind):
     assert folder.stat().st_mode & 0o777 == 0o700
     assert all(p.stat().st_mode & 0o077 == 0 for p in folder.iterdir())
     server = disk_server(kind, folder)
-    assert any("there" in line and "disk" in line for line in server.log if "cache:" in line)
+    assert server.says("cache:", "there", "disk")
     again = ask(server, prompt, max_tokens=12).json()
     assert again["choices"][0]["text"] == first["choices"][0]["text"]
     size = again["usage"]["prompt_tokens"]
@@ -593,7 +592,7 @@ def test_two_servers_share_a_redis(redis):
     prompt = words("redis", 300)
     first, second = Server(*flags), Server(*flags)
     try:
-        assert any("cache:" in line and "redis 127.0.0.1:" in line for line in first.log)
+        assert first.says("cache:", "redis 127.0.0.1:")
         one = ask(first, prompt, max_tokens=12).json()
         pages = (one["usage"]["prompt_tokens"] - 1) // PAGE["model"]
         ask(first, prompt)

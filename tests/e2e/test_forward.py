@@ -267,7 +267,7 @@ def test_a_server_that_is_away_or_breaks_off_is_a_502(front, upstream):
     answer = server.chat()
     assert answer.status_code == 502 and "cannot be reached" in answer.json()["error"]["message"]
     assert away not in answer.text  # where it is concerns the operator only
-    assert any(away in line for line in server.log) and not any("theirs-1" in line for line in server.log)
+    assert server.says(away) and not any("theirs-1" in line for line in server.log)
     server = front(upstream.url)
 
     def close(handler, _):
