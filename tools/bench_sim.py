@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Simulation against reality: the same seeded loads by `headway bench` on a real server and by `headway simulate` on a
-virtual clock, whose costs `headway tune` has measured on this machine; prints both and how far they are apart.
+virtual clock, whose costs come from a trace of one other load on this machine, or from `headway tune`; prints both and
+how far they are apart.
 
 usage: bench_sim.py HEADWAY MODEL.gguf [--only smollm,hybrid] [--runs N] [--policies a,b]
-                    [--loads agents,documents,mixed] [--json FILE] [--quick]
+                    [--loads agents,documents,mixed] [--costs trace|tune] [--json FILE] [--quick]
+
+The trace is of a mixed load of another seed, a minute under `cadence` and a minute under `chunked`: steps
+beside a client and a network thread that need the same cores. `tune` measures on an idle machine.
 
 For each model, policy and load: `runs` real runs, each on a server of its own, and one simulated run of each of their
 seeds. A figure is the median over the runs: of the median and 99th percentile of ITL, the median TTFT, the seconds of
@@ -11,7 +15,7 @@ the phase, for each role and phase. Wanted: each within 15%, the median of all w
 not judged: one bad moment of the machine decides it. Nothing else should run meanwhile. Standard library only.
 """
 
-import json, os, subprocess, sys, tempfile, time
+import concurrent.futures, json, os, subprocess, sys, tempfile, urllib.request
 
 import bars
 from cache_client import CONFIGS, synth
@@ -74,6 +78,35 @@ def simulated_run(o, folder, costs, policy, load, seed):
     return figures(path)
 
 
+def traced(o, folder, model, policy):
+    """A server's trace while it serves the load that costs are taken from. -> events"""
+    load = (QUICK if o.quick else LOADS)["mixed"]
+    with Server(o, ["--model", model, "--policy", policy, *SAME]) as server:
+        server.idle(30)
+        url = f"http://127.0.0.1:{server.port}"
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            seconds = 10 if o.quick else 60
+            trace = pool.submit(lambda: urllib.request.urlopen(f"{url}/debug/trace?seconds={seconds}").read())
+            for seed in range(o.seed + 1000, o.seed + 1100):
+                command(o, "bench", *load, "--url", url, "--seed", str(seed))
+                if trace.done():
+                    break
+            return json.loads(trace.result())
+
+
+def costs_of(o, folder, model):
+    """-> path of what the simulated steps cost"""
+    if o.costs == "trace":
+        path = os.path.join(folder, "trace.json")
+        with open(path, "w") as f:
+            json.dump(traced(o, folder, model, "cadence") + traced(o, folder, model, "chunked"), f)
+        return path
+    tuned = os.path.join(folder, "tuned")
+    command(o, "tune", "--model", model, "--out", tuned, "--ctx", "8192", "--keep", "off",
+            *(["--quick"] if o.quick else []))
+    return os.path.join(tuned, "steps.json")
+
+
 def medians(runs):
     """Of the figures that every run has."""
     return {key: median([r[key] for r in runs]) for key in runs[0] if all(key in r for r in runs)}
@@ -103,10 +136,7 @@ def compare(o, report, folder, name, model, costs, policy, kind):
 
 def run_model(o, report, name, model):
     with tempfile.TemporaryDirectory() as folder:
-        tuned = os.path.join(folder, "tuned")
-        command(o, "tune", "--model", model, "--out", tuned, "--ctx", "8192", "--keep", "off",
-                *(["--quick"] if o.quick else []))
-        costs = os.path.join(tuned, "steps.json")
+        costs = costs_of(o, folder, model)
         for policy in o.policies:
             for kind in o.loads:
                 compare(o, report, folder, name, model, costs, policy, kind)
@@ -121,13 +151,15 @@ def smollm(o, report):
 
 def small_hybrid(o, folder):
     """The tiny configuration with steps of a millisecond: where they are shorter than a request's way through the
-    server, their costs say nothing."""
+    server, their costs say nothing. With a head of its own it says text, which is found in the cache when it is sent
+    back."""
     with open(os.path.join(CONFIGS, "tiny_qwen3_5.json")) as f:
         config = json.load(f)
     config["text_config"].update(hidden_size=512, num_hidden_layers=12, num_attention_heads=8, head_dim=64,
                                  intermediate_size=1536, max_position_embeddings=16384, linear_num_key_heads=4,
                                  linear_num_value_heads=8, linear_key_head_dim=64, linear_value_head_dim=64)
     config["text_config"]["rope_parameters"]["mrope_section"] = [4, 2, 2]
+    config["tie_word_embeddings"] = config["text_config"]["tie_word_embeddings"] = False
     path = os.path.join(folder, "small_hybrid.json")
     with open(path, "w") as f:
         json.dump(config, f)
@@ -142,6 +174,7 @@ def hybrid(o, report):
 def main():
     ap = bars.arguments(__doc__, "--json")
     ap.add_argument("--policies", default=",".join(POLICIES))
+    ap.add_argument("--costs", choices=("trace", "tune"), default="trace")
     ap.add_argument("--loads", default=",".join(LOADS))
     o = ap.parse_args()
     o.port, o.policies, o.loads, o.all = None, o.policies.split(","), o.loads.split(","), []

@@ -45,7 +45,7 @@ static const flag_spec serve_flags[] = {
     {"--reasoning-parser", "NAME", "how thoughts are, or none [by the template]", NULL},
     {"--curves", "FILE", "of `headway tune` [curves.json beside --config]", NULL},
     {"--runner", "NAME", "model, sim, sim:KEY=N,… or script:FILE", "model"},
-    {"--hardware", "NAME", "sim: its machine, or a steps.json of tune [none]", NULL},
+    {"--hardware", "NAME", "sim: its machine, a steps.json or a trace [none]", NULL},
     {"--model-shape", "NAME", "sim: the model on it, of plan --list models", NULL},
     {NULL, NULL, NULL, NULL},
 };

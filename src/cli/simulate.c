@@ -17,7 +17,7 @@
 
 static const flag_spec simulate_flags[] = {
     {"--model", "NAME", "of `plan --list models`, e.g. llama-3.1-8b:q4_0", NULL},
-    {"--hardware", "NAME", "of `plan --list hardware`, or tune's steps.json", NULL},
+    {"--hardware", "NAME", "of `plan --list hardware`, tune's steps.json or a trace", NULL},
     {"--devices", "N", "of that hardware, one box together", "1"},
     {"--boxes", "N", "replicas behind a router", "1"},
     {"--router", "NAME", "round-robin, least-loaded or prefix", "least-loaded"},

@@ -1,5 +1,5 @@
 /* cli/simulate_box.c: what a simulated box costs: a row of the hardware table with a model of the catalogue, the steps
- * that `tune` measured, or either fitted to figures that somebody published. */
+ * that `tune` measured, a server's trace, or a row fitted to figures that somebody published. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cli/plan_model.h"
 #include "cli/simulate.h"
 
-enum { STEPS_FILE_MAX = 4 << 20 };
+enum { MEASURED_FILE_MAX = 64 << 20 };
 
 static bool is_file(const char *name)
 {
@@ -16,12 +16,20 @@ static bool is_file(const char *name)
     return strchr(name, '/') || (size > 5 && !strcmp(name + size - 5, ".json"));
 }
 
-static status read_steps(sim_costs *out, const char *path, error *err)
+static bool is_trace(span text) /* a list of events; a steps.json is an object */
+{
+    size_t i = 0;
+    while (i < text.size && strchr(" \t\r\n", text.data[i]) && text.data[i])
+        i++;
+    return i < text.size && text.data[i] == '[';
+}
+
+static status read_measured(sim_costs *out, const char *path, error *err)
 {
     FILE *file = fopen(path, "rb");
     if (!file)
         return error_set(err, ERR_INVALID, "--hardware %s: no such file", path);
-    buf text = {.limit = STEPS_FILE_MAX};
+    buf text = {.limit = MEASURED_FILE_MAX};
     char piece[16384];
     for (size_t size; !text.failed && (size = fread(piece, 1, sizeof piece, file)) > 0;)
         buf_append(&text, piece, size);
@@ -31,8 +39,10 @@ static status read_steps(sim_costs *out, const char *path, error *err)
         buf_free(&text);
         return error_set(err, ERR_INVALID, "--hardware %s: cannot be read", path);
     }
-    status st = text.failed ? error_set(err, ERR_INVALID, "--hardware %s: larger than a steps.json", path)
-                            : sim_costs_from_steps(out, buf_span(&text), path, err);
+    status st = text.failed
+                    ? error_set(err, ERR_INVALID, "--hardware %s: larger than 64 MB, no steps.json or trace", path)
+                : is_trace(buf_span(&text)) ? sim_costs_from_trace(out, buf_span(&text), path, err)
+                                            : sim_costs_from_steps(out, buf_span(&text), path, err);
     buf_free(&text);
     return st;
 }
@@ -106,7 +116,7 @@ static status size_memory(simulate_box *out, const cost_box *box, const simulate
 static status from_steps(simulate_box *out, const simulate_options *o, error *err)
 {
     const uint64_t memory = 16ull << 30; /* of a box whose steps alone are known */
-    status st = read_steps(&out->costs, o->hardware, err);
+    status st = read_measured(&out->costs, o->hardware, err);
     out->kv_memory = o->kv_memory ? o->kv_memory : memory;
     snprintf(out->hardware, sizeof out->hardware, "%s", o->hardware);
     snprintf(out->model, sizeof out->model, "%s", o->model ? o->model : "as measured");
@@ -119,7 +129,7 @@ status simulate_box_open(simulate_box *out, const simulate_options *o, error *er
     if (!o->hardware)
         return error_set(err, ERR_INVALID,
                          "--hardware: missing, want a name of `headway plan --list hardware`, or the "
-                         "steps.json that `headway tune` wrote");
+                         "steps.json that `headway tune` wrote, or a server's trace");
     status st = check_fit(&o->fit, o->hardware, err);
     if (st)
         return st;

@@ -184,6 +184,10 @@ static status synthesize(const settings *s, error *err)
         st = synth_vocab_load(&vocab, s->tokenizer, shape.vocab, s->format == FORMAT_GGUF, err);
     else if (!st && (st = synth_vocab_bytes(&vocab, shape.vocab, s->format == FORMAT_GGUF, err)))
         error_prefix(err, st, "%s", s->config);
+    if (!st && !s->tokenizer) { /* what it says is text: sent back it is the same tokens */
+        plan.said_first = '!';
+        plan.said_end = '~' + 1;
+    }
     if (!st)
         st = write_model(s, &plan, config, &vocab, err);
     synth_vocab_free(&vocab);

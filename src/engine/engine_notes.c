@@ -56,7 +56,9 @@ void engine_publish(engine *e, uint64_t now_us)
 
 void engine_note_request(engine *e, const job *j, trace_kind kind, uint64_t now_us)
 {
+    uint64_t received_us = kind == TRACE_ARRIVED ? j->request->received_us : 0;
     trace_record record = {.start_us = now_us,
+                           .duration_us = received_us && received_us < now_us ? now_us - received_us : 0,
                            .request_id = j->request->id,
                            .tokens = kind == TRACE_FINISHED ? j->sequence.generated : j->request->prompt_count,
                            .position = j->sequence.kv_count,
@@ -75,6 +77,14 @@ void engine_note_move(void *context, const sequence *seq, scheduler_move move)
     engine_note_request(e, (const job *)seq, kinds[move], e->clock->now_us(e->clock));
 }
 
+static uint32_t context_of(const step_plan *plan)
+{
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        tokens += plan->rows[i].position + 1;
+    return tokens;
+}
+
 void engine_note_step(engine *e, const step_plan *plan, const step_result *result, uint64_t start_us, uint64_t end_us)
 {
     static const trace_kind kinds[] = {
@@ -85,7 +95,7 @@ void engine_note_step(engine *e, const step_plan *plan, const step_result *resul
                            .bytes = result->bytes,
                            .predicted_us = (uint32_t)(facts.predicted_us > 0 ? facts.predicted_us : 0),
                            .tokens = plan->chunk.token_count,
-                           .position = plan->chunk.position,
+                           .position = plan->kind == STEP_DECODE ? context_of(plan) : plan->chunk.position,
                            .rows = (uint16_t)plan->row_count,
                            .kind = (uint8_t)kinds[plan->kind]};
     if (plan->chunk.token_count > 0) {

@@ -17,7 +17,7 @@ typedef enum {
     TRACE_DECODE,    /* a step: rows */
     TRACE_PREFILL,   /* a run of a chunk: request_id is its prompt's */
     TRACE_FUSED,     /* rows and a chunk */
-    TRACE_ARRIVED,   /* a request: time only from here on */
+    TRACE_ARRIVED,   /* a request: time only from here on, and how long it was on its way from its last byte read */
     TRACE_ADMITTED,  /* got a slot */
     TRACE_TOKEN,     /* of a stream, at start_us: `duration_us` is its gap to the token before (0: the first) */
     TRACE_SET_ASIDE, /* its prompt gave way at a chunk border */
@@ -31,7 +31,7 @@ typedef struct {
     uint64_t bytes;        /* steps: useful bytes */
     uint32_t predicted_us; /* steps: what the model said; TRACE_TOKEN: the gap's bound, 0: none */
     uint32_t tokens;       /* prefill, fused: of the chunk */
-    uint32_t position;     /* of the chunk's first token */
+    uint32_t position;     /* of the chunk's first token; decode: tokens that its rows read, together */
     uint16_t rows;
     uint8_t kind;   /* trace_kind */
     uint8_t tenant; /* index */

@@ -15,7 +15,7 @@ enum {
     RESTORES_MAX = 64,  /* open at once */
     TOUCHES_MAX = 4096, /* keys that wait; more are forgotten: they only order what goes first */
     BATCH_PAGES = 32,   /* of one put */
-    BATCH_BYTES = 32 << 20
+    BATCH_BYTES = 4 << 20, /* some milliseconds */
 };
 
 typedef struct waiting_page waiting_page; /* on its way into the tiers; holds a share of its page */
@@ -93,7 +93,7 @@ typedef struct {
     prefix_key *touches; /* (TOUCHES_MAX) */
     uint32_t touch_count;
     prefix_key *touching; /* (TOUCHES_MAX): the writer's own */
-    uint64_t flushed_us, expired_us;
+    uint64_t held_from_us, flushed_us, expired_us; /* held_from: writes wait since then; 0: they do not */
     bool unflushed;
     tier_ask *first_ask, *last_ask;
     tier_restore *first_restore, *last_restore;
@@ -112,6 +112,7 @@ struct tiering {
     waiting_page *done_pages; /* their shares can be given back */
     tier_restore *done_restores;
     _Atomic bool something_done;
+    _Atomic uint64_t hold_us; /* nothing is written before this time */
     tier_ask *open_asks;
     uint32_t open_ask_count;
     tier_restore *open_restores;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define FLUSH_EVERY_US 500000u
+enum { HOLD_US_MAX = 100000, HOLD_STEP_US = 2000 };
 #define EXPIRE_EVERY_US_MAX 60000000u
 #define EXPIRE_EVERY_US_MIN 1000000u
 
@@ -234,6 +235,7 @@ static void write_batch(lane *l)
     l->tier->ops->put(l->tier, pages, count);
     l->unflushed = true;
     pthread_mutex_lock(&t->lock);
+    l->held_from_us = 0;
     for (uint32_t i = 0; i < count; i++)
         tiering_page_left(t, l->index, batch[i]);
     pthread_mutex_unlock(&t->lock);
@@ -283,6 +285,24 @@ static uint64_t expire_at(const lane *l)
     return ttl_us ? l->expired_us + every_us : UINT64_MAX;
 }
 
+void tiering_hold_writes(tiering *t, double us)
+{
+    uint64_t until_us = clock_now_us() + (us > HOLD_US_MAX ? HOLD_US_MAX : (uint64_t)us);
+    if (until_us > atomic_load_explicit(&t->hold_us, memory_order_relaxed)) /* the engine thread alone writes it */
+        atomic_store_explicit(&t->hold_us, until_us, memory_order_relaxed);
+}
+
+static bool holds(lane *l, uint64_t now_us)
+{
+    tiering *t = l->tiering;
+    if (t->closing || now_us >= atomic_load_explicit(&t->hold_us, memory_order_relaxed)) {
+        l->held_from_us = 0;
+        return false;
+    }
+    l->held_from_us = l->held_from_us ? l->held_from_us : now_us;
+    return now_us < l->held_from_us + HOLD_US_MAX;
+}
+
 static void wait_for_work(lane *l, uint64_t now_us)
 {
     uint64_t flush_us = flush_at(l), expire_us = expire_at(l), until_us = flush_us < expire_us ? flush_us : expire_us;
@@ -304,6 +324,8 @@ void *tiering_write_loop(void *argument)
             obey_drop(l);
         else if (!t->closing && now_us >= expire_at(l))
             expire(l);
+        else if (l->first_page && holds(l, now_us))
+            thread_wait_us(&l->to_write, &t->lock, HOLD_STEP_US);
         else if (l->first_page && !(t->closing && now_us >= t->close_by_us))
             write_batch(l);
         else if (l->touch_count > 0)

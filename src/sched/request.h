@@ -50,11 +50,12 @@ typedef struct {
     uint32_t
         turn_marks[TURN_MARKS_MAX]; /* tokens before its last turns, rising: where an edited conversation may part */
     uint32_t turn_mark_count;
-    uint64_t cache_salt; /* requests with other salts share no prefix; 0: none */
-    bool no_cache;       /* neither reads nor leaves anything in the prefix cache */
-    bool keep;           /* the client says that it will come back to this prefix (a conversation) */
-    bool want_progress;  /* PROGRESS events while prefilling */
-    void *context;       /* the submitter's; returned in events */
+    uint64_t cache_salt;  /* requests with other salts share no prefix; 0: none */
+    bool no_cache;        /* neither reads nor leaves anything in the prefix cache */
+    bool keep;            /* the client says that it will come back to this prefix (a conversation) */
+    bool want_progress;   /* PROGRESS events while prefilling */
+    uint64_t received_us; /* when the submitter had all of it, on the engine's clock; 0: not told. For the trace */
+    void *context;        /* the submitter's; returned in events */
 } request;
 
 static inline void request_free(request *r) /* NULL is allowed */

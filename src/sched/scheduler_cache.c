@@ -412,6 +412,14 @@ static void take_tail(scheduler *s, sequence *seq)
     seq->kv_count += c->tail_tokens;
 }
 
+/* A turn: soon over, and somebody waits. On few cores a document's pages on their way to the disk would double it. */
+static void hold_writes(scheduler *s, const sequence *seq)
+{
+    const double over_us = 10000;
+    double us = step_model_prefill_us(&s->model, seq->kv_count, sequence_history(seq) - seq->kv_count);
+    tiering_hold_writes(s->tiers, 1.5 * us + over_us);
+}
+
 bool scheduler_cache_start(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
@@ -439,6 +447,8 @@ bool scheduler_cache_start(scheduler *s, sequence *seq)
     }
     count_lookup(s, seq);
     scheduler_cache_end_ask(s, seq);
+    if (s->tiers && !seq->batch && !seq->document)
+        hold_writes(s, seq);
     return true;
 }
 

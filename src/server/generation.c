@@ -78,6 +78,7 @@ static request *make_request(exchange *x, generation *g, uint32_t prompt_index, 
                    .no_cache = plan->no_cache,
                    .keep = plan->keep,
                    .want_progress = true, /* for /debug/state too */
+                   .received_us = x->read_us,
                    .context = g};
     r->turn_mark_count = prompt_index == 0 ? plan->turn_mark_count : 0;
     memcpy(r->turn_marks, plan->turn_marks, sizeof r->turn_marks);

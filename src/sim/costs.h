@@ -1,6 +1,6 @@
 /* sim/costs.h: what does each step of the simulated device cost? Tables with straight lines between their points, so
- * that numbers from a planner's formulas, from `tune`'s measurement of a box and from a fit all become the same thing.
- * Pure values; any thread. */
+ * that numbers from a planner's formulas, from `tune`'s measurement of a box, from a trace and from a fit all become
+ * the same thing. Pure values; any thread. */
 #ifndef HEADWAY_SIM_COSTS_H
 #define HEADWAY_SIM_COSTS_H
 
@@ -45,6 +45,9 @@ double sim_costs_weight_bytes(const sim_costs *c, double rows);
 void sim_costs_from_box(sim_costs *out, const cost_box *box);
 /* tune's steps.json: `name` for messages. ERR_INVALID names the missing part. */
 status sim_costs_from_steps(sim_costs *out, span text, const char *name, error *err);
+/* A server's trace (`/debug/trace`): what its steps took, with all else that the machine did meanwhile. It needs a
+ * decode step and a whole chunk of a prompt; ERR_INVALID says which is missing. */
+status sim_costs_from_trace(sim_costs *out, span text, const char *name, error *err);
 /* The case study's box by three of its figures; what reads of weights in order reach comes from `box`.
  *   decode    so many tokens/s, of one stream at the depth of its chats: sets the share of the bandwidth
  *   document  its floor, which no chunk size takes it below: its compute alone, so it sets the matmul rate; each chunk

@@ -409,7 +409,7 @@ static void add_all(builder *b)
     b->layer = -1;
     add_norm(b, "norm.weight", "output_norm.weight", s->hidden);
     if (!s->tied)
-        add_matrix(b, "lm_head.weight", "output.weight", s->vocab, s->hidden);
+        add_matrix(b, "lm_head.weight", "output.weight", s->vocab, s->hidden)->head = true;
 }
 
 /* --- where the bytes go --- */

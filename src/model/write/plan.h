@@ -55,6 +55,7 @@ typedef struct {
     plan_order row_order, col_order;
     plan_value value;
     bool exact;
+    bool head; /* its rows are tokens' logits: those out of [said_first, said_end) are zero */
     uint32_t file;
     uint64_t at[STORE_PIECES]; /* offsets in the file's data section */
 } plan_tensor;
@@ -64,6 +65,8 @@ typedef struct {
     model_format format;
     weight_type type;
     uint64_t seed;
+    uint32_t said_first, said_end; /* tokens that greedy decoding may choose, by the caller; [0, 0): all. A model whose
+                                      embeddings are its head says anything */
     plan_tensor *tensors;
     size_t count, capacity;
     buf names; /* NUL-terminated, one after the other */

@@ -1,5 +1,6 @@
 /* model/write/plan_row.c: the values of one stored row: canonical rows, permuted and shifted as the format wants. */
 #include <math.h>
+#include <string.h>
 
 #include "model/write/plan.h"
 
@@ -51,6 +52,10 @@ void plan_row(const model_plan *plan, const plan_tensor *t, uint64_t row, float 
     }
     uint64_t canonical;
     const plan_part *part = source_row(t, row, &canonical);
+    if (t->head && plan->said_end && (canonical < plan->said_first || canonical >= plan->said_end)) {
+        memset(out, 0, t->cols * sizeof *out);
+        return;
+    }
     bool moved = t->col_order.kind != ORDER_SAME;
     float *made = moved ? scratch : out;
     fill_row(part->key, canonical, part->fill, part->scale, t->exact, made, t->cols);

@@ -42,15 +42,16 @@ static void write_instant(trace_export *e, buf *out, const char *name, int proce
                name, process, track, at_us);
 }
 
-void trace_export_begin(trace_export *e, buf *out, span model_name, uint64_t now_us)
+void trace_export_begin(trace_export *e, buf *out, const trace_about *about, uint64_t now_us)
 {
     write_name(e, out, "process_name", DEVICE, 0, span_from("device"));
     write_name(e, out, "process_name", REQUESTS, 0, span_from("requests"));
     write_name(e, out, "thread_name", DEVICE, 1, span_from("steps"));
     write_instant(e, out, "trace starts", DEVICE, 2, now_us);
     buf_text(out, "\"model\":");
-    json_text_string(out, model_name);
-    buf_text(out, "}}");
+    json_text_string(out, about->model);
+    buf_printf(out, ",\"weight_bytes\":%" PRIu64 ",\"kv_token_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64 "}}",
+               about->weight_bytes, about->kv_token_bytes, about->state_bytes);
 }
 
 static void name_track(trace_export *e, buf *out, const trace_record *r, const tenant_table *tenants)
@@ -74,7 +75,9 @@ static void write_step(trace_export *e, buf *out, const trace_record *r)
     buf_printf(out, "\"rows\":%u,\"predicted_us\":%" PRIu32 ",\"measured_us\":%" PRIu64 ",\"gb_per_s\":%.2f", r->rows,
                r->predicted_us, r->duration_us,
                r->duration_us ? (double)r->bytes * 1e-3 / (double)r->duration_us : 0.0);
-    if (r->kind != TRACE_DECODE)
+    if (r->kind == TRACE_DECODE)
+        buf_printf(out, ",\"context\":%u", r->position);
+    else
         buf_printf(out, ",\"request\":%" PRIu64 ",\"tokens\":%u,\"position\":%u,\"done\":%.3f,\"yielded\":%s",
                    r->request_id, r->tokens, r->position, r->part / 255.0, r->flags & TRACE_YIELDED ? "true" : "false");
     buf_text(out, "}}");
@@ -111,6 +114,8 @@ static void write_moment(trace_export *e, buf *out, const trace_record *r)
     write_instant(e, out, names[r->kind], REQUESTS, r->request_id, r->start_us);
     if (r->kind == TRACE_FINISHED)
         buf_printf(out, "\"tokens\":%u", r->tokens);
+    else if (r->kind == TRACE_ARRIVED)
+        buf_printf(out, "\"way_us\":%" PRIu64 ",\"tokens\":%u", r->duration_us, r->tokens);
     buf_text(out, "}}");
 }
 

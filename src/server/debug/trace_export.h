@@ -11,6 +11,11 @@
 
 enum { TRACE_KNOWN = 1024 };
 
+typedef struct { /* of the model that runs */
+    span model;
+    uint64_t weight_bytes, kv_token_bytes, state_bytes; /* all of it; a token's KV; a sequence's recurrent state */
+} trace_about;
+
 typedef struct { /* zero-initialise */
     bool begun;
     uint64_t written, lost; /* records */
@@ -19,7 +24,7 @@ typedef struct { /* zero-initialise */
     } known[TRACE_KNOWN];        /* requests whose track has its name; [id % TRACE_KNOWN] */
 } trace_export;
 
-void trace_export_begin(trace_export *e, buf *out, span model_name, uint64_t now_us);
+void trace_export_begin(trace_export *e, buf *out, const trace_about *about, uint64_t now_us);
 void trace_export_record(trace_export *e, buf *out, const trace_record *record, const tenant_table *tenants);
 void trace_export_lost(trace_export *e, buf *out, uint64_t count, uint64_t now_us); /* records that are gone */
 void trace_export_end(trace_export *e, buf *out, uint64_t now_us);

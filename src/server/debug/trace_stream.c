@@ -53,7 +53,12 @@ void debug_trace(exchange *x)
     buf text = {0};
     *t = (trace_stream){.cursor = UINT64_MAX, .end_us = now_us + seconds * 1000000u};
     engine_read_trace(x->model->engine, &t->cursor, NULL, 0, &lost);
-    trace_export_begin(&t->out, &text, span_from(x->model->name), now_us);
+    const runner_info *info = engine_runner_info(x->model->engine);
+    trace_about about = {.model = span_from(x->model->name),
+                         .weight_bytes = info->weight_bytes,
+                         .kv_token_bytes = info->page_tokens ? info->page_bytes / info->page_tokens : 0,
+                         .state_bytes = info->state_bytes};
+    trace_export_begin(&t->out, &text, &about, now_us);
     x->tracing = t;
     x->streaming = true;
     connection_begin_stream(x->connection, "application/json", span_from(headers));

@@ -496,6 +496,29 @@ static void what_waits_is_not_stored_twice(void **state)
     bench_close(&b);
 }
 
+/* Nothing is written while somebody waits for a first token, and something is although somebody always does. */
+static void writes_wait_for_a_first_token(void **state)
+{
+    (void)state;
+    bench b;
+    bench_open(&b, &quick_ops, NULL, 200, 0);
+    uint64_t held_us = clock_now_us();
+    tiering_hold_writes(b.t, 50000);
+    assert_true(store_number(&b, 0, 1));
+    uint32_t puts = 0;
+    while (clock_now_us() < held_us + 50000) {
+        tier_pause(500);
+        puts = b.tiers[0]->puts;
+        if (puts > 0 && clock_now_us() < held_us + 50000)
+            fail_msg("a page was written within %u us", (unsigned)(clock_now_us() - held_us));
+    }
+    UNTIL(&b, b.tiers[0]->put_pages == 1);
+    for (uint32_t i = 1; i <= 100; i++)
+        assert_true(store_number(&b, i, 1));
+    UNTIL(&b, (tiering_hold_writes(b.t, 90000), b.tiers[0]->put_pages == 101)); /* 32 at once at most */
+    bench_close(&b);
+}
+
 typedef struct {
     tiering *t;
     uint64_t space;
@@ -759,6 +782,7 @@ int main(void)
         cmocka_unit_test(the_queue_is_bounded_by_bytes),
         cmocka_unit_test(a_stuck_tier_does_not_hold_up_the_other),
         cmocka_unit_test(what_waits_is_not_stored_twice),
+        cmocka_unit_test(writes_wait_for_a_first_token),
         cmocka_unit_test(a_drop_takes_what_waits_and_what_is_in_hand),
         cmocka_unit_test(a_drop_that_fails_says_where),
         cmocka_unit_test(touches_flushes_and_expiry_reach_the_tier),

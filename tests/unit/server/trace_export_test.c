@@ -20,7 +20,7 @@ static fixture open_fixture(void)
 {
     fixture f = {.e = calloc(1, sizeof *f.e), .tenants = malloc(sizeof *f.tenants)};
     *f.tenants = tenant_table_default();
-    trace_export_begin(f.e, &f.text, span_from("a \"model\""), 5);
+    trace_export_begin(f.e, &f.text, &(trace_about){span_from("a \"model\""), 1000, 20, 3}, 5);
     return f;
 }
 
@@ -69,7 +69,7 @@ static void a_request_is_a_track_with_its_life_on_it(void **state)
 {
     (void)state;
     fixture f = open_fixture();
-    add(&f, (trace_record){.kind = TRACE_ARRIVED, .start_us = 100, .request_id = 9});
+    add(&f, (trace_record){.kind = TRACE_ARRIVED, .start_us = 100, .duration_us = 30, .request_id = 9});
     add(&f, (trace_record){.kind = TRACE_ADMITTED, .start_us = 160, .request_id = 9});
     add(&f, (trace_record){.kind = TRACE_PREFILL,
                            .start_us = 170,
@@ -81,7 +81,7 @@ static void a_request_is_a_track_with_its_life_on_it(void **state)
                            .flags = TRACE_YIELDED,
                            .part = 255});
     add(&f, (trace_record){.kind = TRACE_TOKEN, .start_us = 270, .request_id = 9, .predicted_us = 50});
-    add(&f, (trace_record){.kind = TRACE_DECODE, .start_us = 280, .duration_us = 70, .rows = 3});
+    add(&f, (trace_record){.kind = TRACE_DECODE, .start_us = 280, .duration_us = 70, .rows = 3, .position = 99});
     add(&f, (trace_record){.kind = TRACE_TOKEN,
                            .start_us = 350,
                            .duration_us = 80,
@@ -93,11 +93,14 @@ static void a_request_is_a_track_with_its_life_on_it(void **state)
     json_t *waiting = find(events, "waiting"), *late = find(events, "late token"), *decode = find(events, "decode");
     assert_int_equal(number(waiting, "ts"), 100);
     assert_int_equal(number(waiting, "dur"), 60);
+    assert_int_equal(number(find(events, "arrived"), "way_us"), 30);
     assert_int_equal(number(late, "ts"), 270); /* from the token before to this one */
     assert_int_equal(number(late, "dur"), 80);
     assert_int_equal(number(late, "bound_us"), 50);
     assert_int_equal(number(late, "tid"), 9);
     assert_int_equal(number(decode, "rows"), 3);
+    assert_int_equal(number(decode, "context"), 99);
+    assert_int_equal(number(find(events, "trace starts"), "kv_token_bytes"), 20);
     assert_int_equal(number(find(events, "finished"), "tokens"), 2);
     assert_string_equal(
         json_string_value(json_object_get(json_object_get(find(events, "trace starts"), "args"), "model")),
