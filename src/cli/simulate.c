@@ -17,7 +17,7 @@
 
 static const flag_spec simulate_flags[] = {
     {"--model", "NAME", "of `plan --list models`, e.g. llama-3.1-8b:q4_0", NULL},
-    {"--hardware", "NAME", "of `plan --list hardware`, tune's steps.json or a trace", NULL},
+    {"--hardware", "NAME", "a row of the table, a steps.json or a trace", NULL},
     {"--devices", "N", "of that hardware, one box together", "1"},
     {"--boxes", "N", "replicas behind a router", "1"},
     {"--router", "NAME", "round-robin, least-loaded or prefix", "least-loaded"},
@@ -49,6 +49,7 @@ static const flag_spec simulate_flags[] = {
     {"--document-output", "N", "of its answer [48]", NULL},
     {"--prompt-tokens", "N", "of an agent's first prompt [1300 to 1440]", NULL},
     {"--output-tokens", "N", "of an agent's answer [40 to 120]", NULL},
+    {"--message-tokens", "N", "that a chat template adds to each message", "5"},
     {"--think-s", "X", "between an answer and the next turn [0.15 to 1.5]", NULL},
     {"--step-gb", "X", "weights read by a decode step [by the model]", NULL},
     {"--fit-decode", "X", "the box reaches so many tok/s, one stream", NULL},
@@ -167,6 +168,7 @@ static const option options[] = {
     {"output-tokens", COUNT, AT(sizes.output_tokens), 1, 1 << 20, false},
     {"think-s", REAL, AT(sizes.think_s), 1e-6, 1e6, false},
     {"step-gb", REAL, AT(step_gb), 1e-6, 1e5, false},
+    {"message-tokens", COUNT, AT(message_tokens), 0, 1000, false},
     {"fit-decode", REAL, AT(fit.decode_tok_s), 1e-3, 1e6, false},
     {"fit-document", REAL, AT(fit.document_s), 1e-6, 1e6, false},
     {"fit-document-tokens", REAL, AT(fit.document_tokens), 1, TOKENS_MAX, false},

@@ -25,6 +25,7 @@ typedef struct {
     load_bounds bounds; /* gap_ms 0: the engine's own */
     schedule_settings schedule;
     cache_wish cache;
+    uint32_t message_tokens;             /* of a chat template, around each message */
     uint32_t parallel, context, devices; /* context 0: the model's, or what the loads need */
     uint32_t boxes, decode_boxes;
     double link_gb_s; /* 0: the hardware's */

@@ -6,12 +6,14 @@
 
 enum { PAGE_TOKENS = 32, CHUNK_TOKENS = 2048, PAGES_MAX = 1 << 23, CONTEXT_MAX = 1 << 20, TICK_S = 600 };
 
-static uint64_t longest_session(const simulate_result *r)
+static uint64_t longest_session(const simulate_result *r, uint32_t message_tokens)
 {
+    static const uint32_t messages[] = {[LOAD_AGENTS] = 2 * TURNS_MAX + 2, [LOAD_DOCUMENTS] = 2, [LOAD_TRACE] = 0};
     uint64_t longest = 0;
     for (uint32_t p = 0; p < r->plan.phase_count; p++)
         for (uint32_t g = 0; g < r->plan.phases[p].group_count; g++) {
-            uint64_t tokens = workload_longest(&r->work, r->plan.phases[p].groups[g].role);
+            load_role role = r->plan.phases[p].groups[g].role;
+            uint64_t tokens = workload_longest(&r->work, role) + (uint64_t)messages[role] * message_tokens;
             longest = tokens > longest ? tokens : longest;
         }
     return longest;
@@ -50,7 +52,7 @@ static status make_plan(simulate_result *r, const simulate_options *o, const sim
 static status size_memory(simulate_result *r, const simulate_options *o, const simulate_box *box, sim_config *config,
                           error *err)
 {
-    uint64_t token_bytes = (uint64_t)(box->costs.kv_token_bytes + 0.5), longest = longest_session(r);
+    uint64_t token_bytes = (uint64_t)(box->costs.kv_token_bytes + 0.5), longest = longest_session(r, o->message_tokens);
     token_bytes = token_bytes ? token_bytes : 1;
     r->page_tokens = PAGE_TOKENS;
     r->page_bytes = token_bytes * PAGE_TOKENS;
@@ -127,6 +129,7 @@ status simulate_run(simulate_result *out, const simulate_options *o, const simul
                            .decode_boxes = o->decode_boxes,
                            .link_bytes_s = (o->link_gb_s > 0 ? o->link_gb_s : box->link_gb_s) * 1e9,
                            .route = o->route,
+                           .message_tokens = o->message_tokens,
                            .documents_batch = o->documents_batch,
                            .stop = stop};
     config.runner = (sim_config){.model_name = "sim",

@@ -59,7 +59,7 @@ static status check_position(const sim_runner *s, const prefill_chunk *chunk, er
     if (s->pages.state_pages)
         return error_set(err, ERR_INVALID, "plan: sequence %u begins at %u without a state", chunk->seq,
                          chunk->position);
-    if (chunk->position % s->config.page_tokens)
+    if (!s->config.copies && chunk->position % s->config.page_tokens)
         return error_set(err, ERR_INVALID, "plan: sequence %u begins at %u, pages have %u tokens", chunk->seq,
                          chunk->position, s->config.page_tokens);
     return OK;

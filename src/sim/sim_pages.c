@@ -78,6 +78,12 @@ void sim_pages_close(sim_pages *p)
     p->positions = NULL;
 }
 
+void sim_pages_copy(sim_pages *p, page_id to, page_id from)
+{
+    for (uint32_t part = 0; p->memory && part < p->mover.parts; part++)
+        memcpy(part_at(p, to, part), part_at(p, from, part), p->mover.part_bytes);
+}
+
 /* ---- KV ---- */
 
 static uint64_t *kv_at(const sim_pages *p, const uint32_t *pages, uint32_t position, uint32_t part)

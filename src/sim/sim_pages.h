@@ -27,6 +27,8 @@ uint64_t sim_mix(uint64_t a, uint64_t b);
 status sim_pages_open(sim_pages *p, const sim_config *config, error *err);
 void sim_pages_close(sim_pages *p);
 
+void sim_pages_copy(sim_pages *p, page_id to, page_id from);
+
 uint64_t sim_kv_read(const sim_pages *p, const uint32_t *pages, uint32_t position); /* part 0 */
 void sim_kv_write(sim_pages *p, const uint32_t *pages, uint32_t position, uint32_t part, int32_t token);
 /* 0: the part's hash at `position` is what `token` there and the hash before it make; else a number that is not. */

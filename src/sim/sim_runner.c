@@ -521,6 +521,19 @@ static const runner_ops stateful_ops = {.name = "sim",
                                         .state_save = sim_state_save,
                                         .state_load = sim_state_load};
 
+static void sim_page_copy(runner *self, page_id to, page_id from)
+{
+    sim_pages_copy(&((sim_runner *)self)->pages, to, from);
+}
+
+static const runner_ops copying_ops = {.name = "sim",
+                                       .sequence_open = sim_sequence_open,
+                                       .sequence_close = sim_sequence_close,
+                                       .run = sim_run,
+                                       .yield = sim_yield,
+                                       .close = sim_close,
+                                       .page_copy = sim_page_copy};
+
 #define DEFAULT(field, value)                                                                                          \
     if (!c->field)                                                                                                     \
     c->field = (value)
@@ -600,7 +613,7 @@ status sim_runner_create(runner **out, const sim_config *config, error *err)
         return st;
     }
     fill_info(s);
-    s->base.ops = s->pages.state_pages ? &stateful_ops : &sim_ops;
+    s->base.ops = s->pages.state_pages ? &stateful_ops : s->config.copies ? &copying_ops : &sim_ops;
     s->base.mover = s->config.light ? NULL : &s->pages.mover;
     s->voice = s->config.voice ? *s->config.voice : (sim_voice){s, words_open, words_token, NULL};
     s->config.voice = NULL;

@@ -274,7 +274,7 @@ static status world_send(load_transport *base, const load_request *request, erro
                   .output_tokens = s->turns[request->turn].output_tokens,
                   .klass = w->config.documents_batch && s->role != LOAD_AGENTS ? CLASS_BATCH : CLASS_INTERACTIVE,
                   .route_key = route_key_of(s)};
-    f->prompt = world_prompt(request, f);
+    f->prompt = world_prompt(request, w->config.message_tokens, f);
     if (!f->prompt || !push_arrival(w, w->now_us + (uint64_t)(w->costs.request_us + 0.5), f)) {
         free(f->prompt);
         free(f);

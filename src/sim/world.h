@@ -39,8 +39,9 @@ typedef struct {
     uint32_t decode_boxes;     /* 0: boxes do both */
     double link_bytes_s;       /* of each box that hands over; needed with decode_boxes */
     world_route route;
-    bool documents_batch; /* all roles but agents are CLASS_BATCH (service_tier flex) */
-    volatile int *stop;   /* wait returns when it is set; NULL: never */
+    uint32_t message_tokens; /* what a chat template adds to each message of a session; traces have it in their rows */
+    bool documents_batch;    /* all roles but agents are CLASS_BATCH (service_tier flex) */
+    volatile int *stop;      /* wait returns when it is set; NULL: never */
 } world_config;
 
 typedef struct world world;

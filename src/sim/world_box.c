@@ -18,7 +18,7 @@ status world_box_open(world_box *b, const world *w, bool decodes, error *err)
                          .max_queued = w->config.max_queued,
                          .clock = &b->clock.base};
     b->decodes = decodes;
-    config.light = true;
+    config.light = config.copies = true;
     config.costs = decodes ? &w->decode_costs : &w->costs;
     if (decodes) { /* a prefix that came over the link is one step, whatever its length */
         config.max_chunk_tokens = config.context_length;

@@ -42,6 +42,25 @@ static void put_answer(writer *w, span text) /* a byte is a token: byte_vocab.h 
         *w->at++ = (unsigned char)text.data[i];
 }
 
+/* What a chat template writes around a message: about three fifths of it stand before the text, those of the answer at
+ * the prompt's end too. */
+enum { TEMPLATE_SEED = 5 };
+
+static uint32_t head_of(uint32_t message_tokens)
+{
+    return (message_tokens * 3 + 4) / 5;
+}
+
+static void put_head(writer *w, uint32_t message_tokens, int role)
+{
+    put_random(w, TEMPLATE_SEED + 1 + (uint64_t)role, head_of(message_tokens));
+}
+
+static void put_tail(writer *w, uint32_t message_tokens)
+{
+    put_random(w, TEMPLATE_SEED, message_tokens - head_of(message_tokens));
+}
+
 /* Where the last turns begin, so many as a request may name. */
 static void mark_turn(flight *out, uint32_t position)
 {
@@ -53,31 +72,50 @@ static void mark_turn(flight *out, uint32_t position)
     out->turn_marks[out->turn_mark_count++] = position;
 }
 
-int32_t *world_prompt(const load_request *request, flight *out)
+static uint64_t prompt_length(const load_request *request, uint32_t around)
 {
     const load_session *s = request->session;
-    uint64_t count = s->shared_tokens;
+    uint64_t count = s->shared_tokens + (s->shared_tokens ? around : 0) + head_of(around);
     for (uint32_t i = 0; i <= request->turn; i++)
-        count += s->turns[i].prompt_tokens + (i < request->turn ? request->answers[i].size : 0);
+        count += s->turns[i].prompt_tokens + around + (i < request->turn ? request->answers[i].size + around : 0);
+    return count;
+}
+
+int32_t *world_prompt(const load_request *request, uint32_t message_tokens, flight *out)
+{
+    enum { SYSTEM, USER, ASSISTANT };
+    const load_session *s = request->session;
+    bool chat = s->role != LOAD_TRACE; /* a trace's lengths are those of whole prompts */
+    uint32_t around = chat ? message_tokens : 0;
+    uint64_t count = prompt_length(request, around);
     int32_t *tokens = malloc((count ? count : 1) * sizeof *tokens);
     if (!tokens)
         return NULL;
     writer w = {tokens, tokens + count};
-    put_random(&w, s->shared_key, s->shared_tokens);
+    if (s->shared_tokens) {
+        put_head(&w, around, SYSTEM);
+        put_random(&w, s->shared_key, s->shared_tokens);
+        put_tail(&w, around);
+    }
+    out->shared_tokens = (uint32_t)(w.at - tokens);
     for (uint32_t i = 0; i <= request->turn; i++) {
         if (i)
             mark_turn(out, (uint32_t)(w.at - tokens));
-        if (s->role == LOAD_TRACE)
-            put_trace(&w, s, s->turns[i].prompt_tokens);
-        else
+        put_head(&w, around, USER);
+        if (chat)
             put_random(&w, s->key + 1 + i, s->turns[i].prompt_tokens);
-        if (i < request->turn)
+        else
+            put_trace(&w, s, s->turns[i].prompt_tokens);
+        put_tail(&w, around);
+        put_head(&w, around, ASSISTANT);
+        if (i < request->turn) {
             put_answer(&w, request->answers[i]);
+            put_tail(&w, around);
+        }
     }
     out->prompt_count = (uint32_t)count;
-    out->shared_tokens = s->shared_tokens;
     out->conversation = request->turn > 0;
-    if (s->role != LOAD_TRACE) /* of its blocks another row may have left each */
+    if (chat) /* of its blocks another row may have left each */
         out->fresh = s->turns[request->turn].prompt_tokens;
     return tokens;
 }

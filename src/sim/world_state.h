@@ -87,8 +87,8 @@ bool world_box_enter(world_box *b, flight *f);              /* its engine has it
 uint64_t world_box_quiet(world_box *b, uint64_t enough_us);
 
 /* world_prompt.c: the tokens of request->turn's whole prompt; NULL: out of memory. The caller frees. Fills what else a
- * server finds in a conversation. */
-int32_t *world_prompt(const load_request *request, flight *out);
+ * server finds in a conversation. message_tokens: as in world_config. */
+int32_t *world_prompt(const load_request *request, uint32_t message_tokens, flight *out);
 
 /* world_route.c */
 typedef struct route_table route_table;

@@ -1,10 +1,12 @@
 """headway simulate: the incident, a day, sweeps, several boxes; the same seed, the same bytes; wrong input is named."""
 
+import concurrent.futures
 import html.parser
 import json
 import re
 import subprocess
 
+import httpx
 import pytest
 
 from browser import Browser, find_chromium
@@ -169,7 +171,7 @@ def test_a_trace_keeps_its_times_and_its_blocks(tmp_path):
     (["mixed", "--model", "qwen3.6-35b-a3b", "--hardware", "m9"], 'hardware "m9"'),
     (["mixed", "--model", "llama-3.1-405b:f16", "--hardware", "m4-max"], "does not fit"),
     (["mixed", "--model", "qwen3.6-35b-a3b", "--hardware", "/no/steps.json"], "no such file"),
-    (["mixed", "--hardware", "/dev/zero"], "larger than a steps.json"),
+    (["mixed", "--hardware", "/dev/zero"], "larger than 64 MB"),
     (["mixed", "--hardware", "/tmp/"], "cannot be read"),
     (["mixed", *BOX, "--policy", "fast"], "--policy: 'fast'"),
     (["mixed", *BOX, "--gap-ms", "2"], "the smallest bound is"),
@@ -219,3 +221,22 @@ def test_a_trace_that_is_not_there_is_no_wrong_call(tmp_path):
 def test_help_is_narrow():
     for load in ("agents", "documents", "mixed", "trace"):
         assert max(map(len, simulate(load, "--help").stdout.splitlines())) <= 80
+
+
+def test_the_costs_of_a_trace_are_those_of_the_server(serve, tmp_path):
+    """A server whose steps take what it was told: its trace, and what a simulation of that trace says."""
+    server = serve("--runner", "sim:decode_base_us=4000,decode_row_us=500,prefill_tokens_per_s=5000,reply_tokens=100",
+                   "--parallel", "8")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        trace = pool.submit(httpx.get, f"{server.url}/debug/trace?seconds=4", timeout=30)
+        for i in range(6):
+            assert server.chat("the quick brown fox " * 20 * (i + 1), max_tokens=60).status_code == 200
+        path = tmp_path / "trace.json"
+        path.write_text(trace.result().text)
+    simulate("agents", "--agents", "1", "--requests", "4", "--hardware", path, "--json", tmp_path / "r.json")
+    (cell,) = json.loads((tmp_path / "r.json").read_text())["phases"][0]["cells"]
+    assert 4.4 < cell["itl_ms"]["median"] < 6  # 4.5, and what a busy machine adds to a sleep
+    empty = tmp_path / "empty.json"
+    empty.write_text(httpx.get(f"{server.url}/debug/trace?seconds=1", timeout=30).text)
+    done = simulate("agents", "--hardware", empty, code=2)
+    assert "no decode step in it" in done.stderr and len(done.stderr.splitlines()) == 1

@@ -77,6 +77,7 @@ static void open_world(world *w, bool light, uint64_t seed)
     sim_voice voice = {w, voice_open, voice_token, NULL};
     sim_config sim = {.costs = rng_below(&random, 4) ? &c : NULL,
                       .light = light,
+                      .copies = seed % 2,
                       .state_bytes = (uint64_t)c.state_bytes,
                       .context_length = TOKENS_MAX,
                       .page_count = 200 + rng_below(&random, 600),
