@@ -6,13 +6,14 @@ how far they are apart.
 usage: bench_sim.py HEADWAY MODEL.gguf [--only smollm,hybrid] [--runs N] [--policies a,b]
                     [--loads agents,documents,mixed] [--costs trace|tune] [--json FILE] [--quick]
 
-The trace is of a mixed load of another seed, a minute under `cadence` and a minute under `chunked`: steps
+The trace is of a mixed load of another seed, 40 seconds under `cadence` and 40 under `chunked`: steps
 beside a client and a network thread that need the same cores. `tune` measures on an idle machine.
 
-For each model, policy and load: `runs` real runs, each on a server of its own, and one simulated run of each of their
-seeds. A figure is the median over the runs: of the median and 99th percentile of ITL, the median TTFT, the seconds of
-the phase, for each role and phase; ITL by the server's clock (the client's worst gaps are printed). Wanted: each within 15%, the median of all within 10%. The worst gap is printed and
-not judged: one bad moment of the machine decides it. Nothing else should run meanwhile. Standard library only.
+Each round takes its costs anew and then runs each policy and load, on a server of its own and in `simulate`, with the
+round's seed. A figure is the median over the rounds: of the median and 99th percentile of ITL, the median TTFT, the
+seconds of the phase, for each role and phase; ITL by the server's clock. Wanted: each within 15%, the median of all
+within 10%. The worst gap (a client's) is printed and not judged: one bad moment of the machine decides it. Nothing else
+should run meanwhile. Standard library only.
 """
 
 import concurrent.futures, json, os, subprocess, sys, tempfile, urllib.request
@@ -115,7 +116,7 @@ def traced(o, folder, model, policy):
         server.idle(30)
         url = f"http://127.0.0.1:{server.port}"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            seconds = 10 if o.quick else 60
+            seconds = 10 if o.quick else 40
             trace = pool.submit(lambda: urllib.request.urlopen(f"{url}/debug/trace?seconds={seconds}").read())
             for seed in range(o.seed + 1000, o.seed + 1100):
                 command(o, "bench", *load, "--url", url, "--seed", str(seed))
@@ -142,34 +143,33 @@ def medians(runs):
     return {key: median([r[key] for r in runs]) for key in runs[0] if all(key in r for r in runs)}
 
 
-def compare(o, report, folder, name, model, costs, policy, kind):
-    load = (QUICK if o.quick else LOADS)[kind]
-    real, simulated, gaps = [], [], []
-    for i in range(o.runs):
-        found, worst = real_run(o, folder, model, policy, load, o.seed + i)
-        real.append(found)
-        told, told_worst = simulated_run(o, folder, costs, policy, load, o.seed + i)
-        simulated.append(told)
-        gaps.append((worst, told_worst))
-    here, there = medians(real), medians(simulated)
+def judge(o, report, name, policy, real, simulated):
+    """Lists of (figures, worst gaps), one a round."""
+    here, there = medians([r[0] for r in real]), medians([r[0] for r in simulated])
     for key in here:
         if key not in there or not here[key]:
-            raise Failed(f"{name} {policy} {kind}: the simulation has no {key}")
+            raise Failed(f"{name} {policy}: the simulation has no {key}")
         off = there[key] / here[key] - 1
         o.all.append(abs(off))
         report.check(f"{name} {policy:13} {key[0]}, {key[1]}: {key[2]}", f"{here[key]:.4g} +-15%", f"{there[key]:.4g}",
                      abs(off) <= EACH)
-    for where in gaps[0][0]:
-        pairs = ", ".join(f"{a.get(where, 0):.0f}/{b.get(where, 0):.0f}" for a, b in gaps)
+    for where in real[0][1]:
+        pairs = ", ".join(f"{a[1].get(where, 0):.0f}/{b[1].get(where, 0):.0f}" for a, b in zip(real, simulated))
         report.note(f"{name} {policy} {where[0]}, {where[1]}: worst gaps {pairs} ms (real/simulated)")
 
 
 def run_model(o, report, name, model):
+    load, real, simulated = QUICK if o.quick else LOADS, {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        costs = costs_of(o, folder, model)
-        for policy in o.policies:
-            for kind in o.loads:
-                compare(o, report, folder, name, model, costs, policy, kind)
+        for i in range(o.runs):
+            costs, seed = costs_of(o, folder, model), o.seed + i
+            for policy in o.policies:
+                for kind in o.loads:
+                    real.setdefault((policy, kind), []).append(real_run(o, folder, model, policy, load[kind], seed))
+                    simulated.setdefault((policy, kind), []).append(
+                        simulated_run(o, folder, costs, policy, load[kind], seed))
+    for policy, kind in real:
+        judge(o, report, name, policy, real[policy, kind], simulated[policy, kind])
     if o.all:
         report.check(f"{name}: median of all figures", "<= 0.10", round(median(o.all), 3), median(o.all) <= ALL)
     o.all.clear()

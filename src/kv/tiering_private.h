@@ -11,10 +11,10 @@
 #include <stdatomic.h>
 
 enum {
-    ASKS_MAX = 256,     /* open at once */
-    RESTORES_MAX = 64,  /* open at once */
-    TOUCHES_MAX = 4096, /* keys that wait; more are forgotten: they only order what goes first */
-    BATCH_PAGES = 32,   /* of one put */
+    ASKS_MAX = 256,        /* open at once */
+    RESTORES_MAX = 64,     /* open at once */
+    TOUCHES_MAX = 4096,    /* keys that wait; more are forgotten: they only order what goes first */
+    BATCH_PAGES = 32,      /* of one put */
     BATCH_BYTES = 4 << 20, /* some milliseconds */
 };
 
@@ -92,7 +92,7 @@ typedef struct {
     drop_order *drops;
     prefix_key *touches; /* (TOUCHES_MAX) */
     uint32_t touch_count;
-    prefix_key *touching; /* (TOUCHES_MAX): the writer's own */
+    prefix_key *touching;                          /* (TOUCHES_MAX): the writer's own */
     uint64_t held_from_us, flushed_us, expired_us; /* held_from: writes wait since then; 0: they do not */
     bool unflushed;
     tier_ask *first_ask, *last_ask;
