@@ -1,6 +1,6 @@
-"""The short form of the day of `make bench-day`: nothing goes wrong, nothing is left over, batch work runs while no agent
-waits. How large the gaps are and how much of half a minute is filled is a matter of the machine, and `make bench-day`
-says it."""
+"""The short form of the day of `make bench-day`: nothing goes wrong, nothing is left over, batch work runs while no
+agent waits. How large the gaps are and how much of half a minute is filled is a matter of the machine, and
+`make bench-day` says it."""
 
 import json
 import subprocess
