@@ -23,6 +23,7 @@ static const double us_most = 1e10, count_most = 1 << 24;
 
 typedef struct {
     double size, place, us; /* rows and what they read; tokens of a chunk and its position */
+    double rows;            /* of a fused step */
 } timed;
 
 typedef struct {
@@ -37,9 +38,11 @@ typedef struct {
 typedef struct {
     timed_list decodes, chunks, fused;
     timed_list gaps, ways; /* between two steps; of requests, from their last byte to the engine */
-    double last_end_us;    /* of the step before; 0: none */
-    open_chunk *open;      /* by request % OPEN_CHUNKS */
-    double *slopes;        /* SLOPES_MAX */
+    timed_list stalls;     /* between two decode steps: somebody waits for the second, so nobody else is idle */
+    bool last_decoded;
+    double last_end_us; /* of the step before; 0: none */
+    open_chunk *open;   /* by request % OPEN_CHUNKS */
+    double *slopes;     /* SLOPES_MAX */
     bool no_memory;
     const json_t *about; /* borrowed: what the trace says of the model; NULL: nothing */
 } trace_fit;
@@ -83,7 +86,7 @@ static void take_run(trace_fit *f, const json_t *args, double us)
     if (!ends)
         return;
     if (!isnan(c->us))
-        add(f, &f->chunks, (timed){tokens, position, c->us});
+        add(f, &f->chunks, (timed){tokens, position, c->us, 0});
     *c = (open_chunk){request, -1, 0, 0};
 }
 
@@ -94,18 +97,23 @@ static void take_step(trace_fit *f, const json_t *event)
     double start_us, us, rows = 0, context, tokens, position;
     if (!number(event, "ts", 1e18, &start_us) || !number(event, "dur", us_most, &us) || us <= 0)
         return;
-    if (f->last_end_us > 0 && start_us >= f->last_end_us && start_us - f->last_end_us <= STEP_GAP_US)
-        add(f, &f->gaps, (timed){1, 0, start_us - f->last_end_us});
+    double between_us = f->last_end_us > 0 ? start_us - f->last_end_us : -1;
+    bool decodes = strcmp(name, "decode") == 0;
+    if (between_us >= 0 && between_us <= STEP_GAP_US)
+        add(f, &f->gaps, (timed){1, 0, between_us, 0});
+    if (between_us >= 0 && decodes && f->last_decoded)
+        add(f, &f->stalls, (timed){1, 0, between_us, 0});
     f->last_end_us = start_us + us;
+    f->last_decoded = decodes;
     if (!number(args, "rows", count_most, &rows))
         rows = 0;
-    if (strcmp(name, "decode") == 0 && rows >= 1 && number(args, "context", 1e12, &context))
-        add(f, &f->decodes, (timed){rows, context, us});
+    if (decodes && rows >= 1 && number(args, "context", 1e12, &context))
+        add(f, &f->decodes, (timed){rows, context, us, 0});
     else if (strcmp(name, "prefill") == 0)
         take_run(f, args, us);
     else if (strcmp(name, "fused") == 0 && number(args, "tokens", count_most, &tokens) && tokens >= 1 &&
              number(args, "position", count_most, &position))
-        add(f, &f->fused, (timed){tokens, rows, us}); /* their chunks are at all positions: on average */
+        add(f, &f->fused, (timed){tokens, position, us, rows});
 }
 
 /* An event: a step on the track of the device, or what the trace says of itself. */
@@ -119,12 +127,14 @@ static void take_event(trace_fit *f, const json_t *event)
         take_step(f, event);
     else if (process == REQUESTS && strcmp(name, "arrived") == 0 &&
              number(json_object_get(event, "args"), "way_us", us_most, &way_us) && way_us > 0)
-        add(f, &f->ways, (timed){1, 0, way_us});
+        add(f, &f->ways, (timed){1, 0, way_us, 0});
     else if (process == DEVICE && strcmp(name, "trace starts") == 0 && !f->about)
         f->about = json_object_get(event, "args");
-    else if (process == DEVICE && strcmp(name, "records lost") == 0)
+    else if (process == DEVICE && strcmp(name, "records lost") == 0) {
+        f->last_end_us = 0;
         for (size_t i = 0; i < OPEN_CHUNKS; i++)
             f->open[i] = (open_chunk){.request = -1};
+    }
 }
 
 /* ---- lines ---- */
@@ -216,46 +226,59 @@ static uint32_t lay_points(trace_fit *f, const timed_list *list, double place_us
     return count;
 }
 
+static void count_hole(double counts[CANARY_SIZES], double us)
+{
+    uint32_t size = 0;
+    if (us < HOLE_US)
+        return;
+    while (size + 1 < CANARY_SIZES && us >= 2.0 * HOLE_US * (1u << size))
+        size++;
+    counts[size]++;
+}
+
+/* Of decode steps and of the time between them, what is longer than usual. */
 static void count_holes(const trace_fit *f, sim_costs *out)
 {
     double counts[CANARY_SIZES] = {0}, total_us = 0;
     for (size_t i = 0; i < f->decodes.count; i++) {
         const timed *one = &f->decodes.items[i];
-        double usual_us = sim_costs_decode_us(out, one->size, one->place), over_us = one->us - usual_us;
+        double usual_us = sim_costs_decode_us(out, one->size, one->place);
         total_us += usual_us;
-        if (over_us < HOLE_US)
-            continue;
-        uint32_t size = 0;
-        while (size + 1 < CANARY_SIZES && over_us >= 2.0 * HOLE_US * (1u << size))
-            size++;
-        counts[size]++;
+        count_hole(counts, one->us - usual_us);
     }
+    for (size_t i = 0; i < f->stalls.count; i++)
+        count_hole(counts, f->stalls.items[i].us - out->step_us);
     for (uint32_t i = 0; total_us > 0 && i < CANARY_SIZES; i++)
         out->holes_s[i] = counts[i] * 1e6 / total_us;
 }
 
-/* What a row adds to a chunk: what fused steps took longer than their chunks, else as a token of the chunk does. */
+/* What a row adds to a chunk: what fused steps took longer than their chunks, of the smaller chunks, in whose disorder
+ * it is not lost; no more than a step of its own. Without such steps it is a token of the chunk more. */
 static void fit_fused(trace_fit *f, sim_costs *out)
 {
+    enum { FEW = 8 };
     const cost_point *largest = &out->chunks[out->chunk_count - 1];
     double token_us = out->chunk_count > 1 ? (largest->us - largest[-1].us) / (largest->x - largest[-1].x) : 0;
-    size_t count = 0;
+    size_t count = 0, enough = f->fused.count / 4 > FEW ? f->fused.count / 4 : FEW;
     out->fused_row_us = token_us > 0 ? token_us : largest->us / largest->x;
-    for (size_t i = 0; i < f->fused.count && count < SLOPES_MAX; i++) {
+    if (f->fused.count)
+        qsort(f->fused.items, f->fused.count, sizeof(timed), by_size);
+    for (size_t i = 0; i < f->fused.count && i < enough && count < SLOPES_MAX; i++) {
         const timed *one = &f->fused.items[i];
-        if (one->place >= 1)
-            f->slopes[count++] = (one->us - sim_costs_prefill_us(out, 0, one->size)) / one->place;
+        if (one->rows >= 1)
+            f->slopes[count++] = (one->us - sim_costs_prefill_us(out, one->place, one->size)) / one->rows;
     }
-    double row_us = median(f->slopes, count);
+    double row_us = median(f->slopes, count), most_us = out->rows[0].us;
     if (count > 0 && row_us > 0)
-        out->fused_row_us = row_us;
+        out->fused_row_us = row_us < most_us ? row_us : most_us;
 }
 
 static status fit(trace_fit *f, sim_costs *out, const char *name, error *err)
 {
     bool fused_only = f->chunks.count == 0;
     for (size_t i = 0; fused_only && i < f->fused.count; i++) /* a row is about a token more */
-        add(f, &f->chunks, (timed){f->fused.items[i].size + f->fused.items[i].place, 0, f->fused.items[i].us});
+        add(f, &f->chunks,
+            (timed){f->fused.items[i].size + f->fused.items[i].rows, f->fused.items[i].place, f->fused.items[i].us, 0});
     if (f->no_memory)
         return error_set(err, ERR_MEMORY, "%s: out of memory", name);
     if (f->decodes.count == 0 || f->chunks.count == 0)
@@ -278,8 +301,8 @@ static status fit(trace_fit *f, sim_costs *out, const char *name, error *err)
         memmove(out->chunks, chunks, out->chunk_count * sizeof *chunks);
     }
     fit_fused(f, out);
-    count_holes(f, out);
     out->step_us = median_us(f, &f->gaps);
+    count_holes(f, out);
     out->request_us = median_us(f, &f->ways);
     out->units = TRACE_UNITS;
     number(f->about, "weight_bytes", 1e15, &out->weight_bytes);
@@ -316,6 +339,7 @@ status sim_costs_from_trace(sim_costs *out, span text, const char *name, error *
     free(f.fused.items);
     free(f.gaps.items);
     free(f.ways.items);
+    free(f.stalls.items);
     free(f.open);
     free(f.slopes);
     return st;

@@ -240,3 +240,15 @@ def test_the_costs_of_a_trace_are_those_of_the_server(serve, tmp_path):
     empty.write_text(httpx.get(f"{server.url}/debug/trace?seconds=1", timeout=30).text)
     done = simulate("agents", "--hardware", empty, code=2)
     assert "no decode step in it" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_prompts_hold_what_a_template_adds(tmp_path):
+    """System, user and answers: 5 tokens each, and the 3 that open the next answer. A turn goes on within a page."""
+    def requests(*more):
+        told, _ = report(tmp_path / "r.json", "agents", *BOX, "--agents", 1, "--requests", 4, *more)
+        return sorted(told["requests"], key=lambda r: (r["session"], r["turn"]))
+
+    bare, marked = requests("--message-tokens", 0), requests()
+    for a, b in zip(bare, marked):
+        assert b["prompt_tokens"] - a["prompt_tokens"] == 5 * (2 * b["turn"] + 2) + 3
+    assert any(r["cached_tokens"] % 16 for r in marked if r["turn"])
