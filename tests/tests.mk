@@ -44,12 +44,10 @@ unit: $(call chosen,$(UNIT_BINS)) # the unit tests; UNIT=text builds and runs th
 # unrolled vector kernels go without the second, and the products among them call the first's checks instead of having
 # them inline: either way their pointer arithmetic costs the compiler minutes, and the tables' tests are exact anyway.
 # Of debug information, line numbers are what a report needs.
-# A faster linker, where there is one: each build links over a hundred programs.
-LLD := $(if $(shell command -v ld.lld 2>/dev/null),-fuse-ld=lld )
 SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O1 -g1" KERNEL_OPT=-O1 \
     VECTOR_OPT=-fno-sanitize=undefined MATMUL_OPT=-fsanitize-address-outline-instrumentation \
     EXTRA="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" \
-    LDFLAGS="$(LLD)-fsanitize=address,undefined"
+    LDFLAGS="-fsanitize=address,undefined"
 # The sanitized programs do not see the model cache: what needs the default model runs in `make unit`, at full speed;
 # so do all the schedules and the published tokenizers besides the first.
 asan: # the unit tests under the address and undefined-behaviour sanitizers
@@ -59,7 +57,7 @@ asan: # the unit tests under the address and undefined-behaviour sanitizers
 tsan: # the unit tests that use threads, under the thread sanitizer
 	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 \
 	    $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=clang CFLAGS="-O1 -g1" KERNEL_OPT=-O1 \
-	    EXTRA="-fsanitize=thread" LDFLAGS="$(LLD)-fsanitize=thread" unit-threads
+	    EXTRA="-fsanitize=thread" LDFLAGS="-fsanitize=thread" unit-threads
 
 # Programs that start threads; the model's are left out, their threads are those of the tensor tests. So are those
 # that have no thread, only a fixture: of tokenizers and grammars.

@@ -26,8 +26,8 @@ if ! command -v pip3 >/dev/null && ! python3 -m pip --version >/dev/null 2>&1; t
 fi
 
 if [ "$want" = test ]; then
-    tools=(clang clang-format ld.lld curl git qemu-aarch64 aarch64-linux-gnu-gcc redis-server)
-    tool_debs=(clang clang-format lld curl git qemu-user gcc-aarch64-linux-gnu redis-server)
+    tools=(clang clang-format curl git qemu-aarch64 aarch64-linux-gnu-gcc redis-server)
+    tool_debs=(clang clang-format curl git qemu-user gcc-aarch64-linux-gnu redis-server)
     for i in "${!tools[@]}"; do
         command -v "${tools[$i]}" >/dev/null || missing+=("${tool_debs[$i]}")
     done
