@@ -245,7 +245,8 @@ def test_the_costs_of_a_trace_are_those_of_the_server(serve, tmp_path):
 def test_prompts_hold_what_a_template_adds(tmp_path):
     """System, user and answers: 5 tokens each, and the 3 that open the next answer. A turn goes on within a page."""
     def requests(*more):
-        told, _ = report(tmp_path / "r.json", "agents", *BOX, "--agents", 1, "--requests", 4, *more)
+        dense = ["--model", "llama-3.1-8b:q4_0", "--hardware", "m4-max"]
+        told, _ = report(tmp_path / "r.json", "agents", *dense, "--agents", 1, "--requests", 4, *more)
         return sorted(told["requests"], key=lambda r: (r["session"], r["turn"]))
 
     bare, marked = requests("--message-tokens", 0), requests()
