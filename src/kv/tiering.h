@@ -63,9 +63,8 @@ void tiering_restore_end(tiering *t, tier_restore *r); /* forgets it, stops it i
  * other; false: no tier has room for them. */
 bool tiering_store(tiering *t, const tier_page *pages, uint32_t count);
 void tiering_touch(tiering *t, const prefix_key *keys, uint32_t count);
-/* Somebody waits for a first token, for about so long: what can be written later is. One batch of
- * pages goes in a tenth of a second at least, so that those who ask all the time do not keep anything from being
- * stored. */
+/* Engine thread: somebody waits for a first token, for about so long, and what can be written later is. A batch of
+ * pages goes in a tenth of a second all the same, so that those who ask all the time keep nothing from being stored. */
 void tiering_hold_writes(tiering *t, double us);
 void tiering_collect(tiering *t);              /* engine thread, each turn: gives back the shares of what is done */
 uint32_t tiering_pages_held(const tiering *t); /* shares not given back yet */

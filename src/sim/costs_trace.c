@@ -63,11 +63,14 @@ static void add(trace_fit *f, timed_list *list, timed item)
     list->items[list->count++] = item;
 }
 
+/* False and 0: there is no number from 0 to `most`. */
 static bool number(const json_t *object, const char *key, double most, double *out)
 {
     const json_t *value = json_object_get(object, key);
-    *out = json_number_value(value);
-    return json_is_number(value) && *out >= 0 && *out <= most;
+    double there = json_number_value(value);
+    bool good = json_is_number(value) && there >= 0 && there <= most;
+    *out = good ? there : 0;
+    return good;
 }
 
 /* A run of a chunk. Its time counts with that of the chunk's other runs, once all are there from the first on. */
@@ -94,7 +97,7 @@ static void take_step(trace_fit *f, const json_t *event)
 {
     const char *name = json_string_value(json_object_get(event, "name"));
     const json_t *args = json_object_get(event, "args");
-    double start_us, us, rows = 0, context, tokens, position;
+    double start_us, us, rows, context, tokens, position;
     if (!number(event, "ts", 1e18, &start_us) || !number(event, "dur", us_most, &us) || us <= 0)
         return;
     double between_us = f->last_end_us > 0 ? start_us - f->last_end_us : -1;
@@ -105,8 +108,7 @@ static void take_step(trace_fit *f, const json_t *event)
         add(f, &f->stalls, (timed){1, 0, between_us, 0});
     f->last_end_us = start_us + us;
     f->last_decoded = decodes;
-    if (!number(args, "rows", count_most, &rows))
-        rows = 0;
+    number(args, "rows", count_most, &rows);
     if (decodes && rows >= 1 && number(args, "context", 1e12, &context))
         add(f, &f->decodes, (timed){rows, context, us, 0});
     else if (strcmp(name, "prefill") == 0)

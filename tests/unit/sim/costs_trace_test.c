@@ -234,6 +234,25 @@ static void test_what_is_missing_is_said(void **state)
     expect_refused("[" STEP("decode", "\"rows\":1") "]", "decode step"); /* of a server before `context` was told */
 }
 
+/* What the trace says of the model is believed within bounds only. */
+static void test_bytes_out_of_bounds_are_not_known(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"-5", "1e300", "\"x\"", "null"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[1024];
+        sim_costs c;
+        error err = {""};
+        snprintf(text, sizeof text,
+                 "[{\"ph\":\"i\",\"name\":\"trace starts\",\"pid\":1,\"tid\":2,\"args\":{\"weight_bytes\":%s,"
+                 "\"kv_token_bytes\":%s,\"state_bytes\":%s}}," STEP("decode", "\"rows\":1,\"context\":9") "," STEP(
+                     "prefill", CHUNK) "]",
+                 wrong[i], wrong[i], wrong[i]);
+        assert_int_equal(sim_costs_from_trace(&c, span_from(text), "t.json", &err), OK);
+        assert_true(c.weight_bytes == 0 && c.kv_token_bytes == 0 && c.state_bytes == 0);
+    }
+}
+
 static void test_broken_traces_do_no_harm(void **state)
 {
     (void)state;
@@ -269,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_fused_steps),
         cmocka_unit_test(test_fused_steps_alone),
         cmocka_unit_test(test_what_is_missing_is_said),
+        cmocka_unit_test(test_bytes_out_of_bounds_are_not_known),
         cmocka_unit_test(test_broken_traces_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
