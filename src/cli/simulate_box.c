@@ -41,6 +41,7 @@ static status read_measured(sim_costs *out, const char *path, error *err)
     }
     status st = text.failed
                     ? error_set(err, ERR_INVALID, "--hardware %s: larger than 64 MB, no steps.json or trace", path)
+                : text.size == 0            ? error_set(err, ERR_INVALID, "--hardware %s: empty", path)
                 : is_trace(buf_span(&text)) ? sim_costs_from_trace(out, buf_span(&text), path, err)
                                             : sim_costs_from_steps(out, buf_span(&text), path, err);
     buf_free(&text);

@@ -44,7 +44,7 @@ typedef struct {
     open_chunk *open;   /* by request % OPEN_CHUNKS */
     double *slopes;     /* SLOPES_MAX */
     bool no_memory;
-    const json_t *about; /* borrowed: what the trace says of the model; NULL: nothing */
+    json_t *about; /* what the trace says of the model; NULL: nothing */
 } trace_fit;
 
 /* ---- reading ---- */
@@ -131,7 +131,7 @@ static void take_event(trace_fit *f, const json_t *event)
              number(json_object_get(event, "args"), "way_us", us_most, &way_us) && way_us > 0)
         add(f, &f->ways, (timed){1, 0, way_us, 0});
     else if (process == DEVICE && strcmp(name, "trace starts") == 0 && !f->about)
-        f->about = json_object_get(event, "args");
+        f->about = json_incref(json_object_get(event, "args"));
     else if (process == DEVICE && strcmp(name, "records lost") == 0) {
         f->last_end_us = 0;
         for (size_t i = 0; i < OPEN_CHUNKS; i++)
@@ -314,28 +314,58 @@ static status fit(trace_fit *f, sim_costs *out, const char *name, error *err)
     return OK;
 }
 
+static size_t skip_blanks(span text, size_t at)
+{
+    while (at < text.size && text.data[at] && strchr(" \t\r\n", text.data[at]))
+        at++;
+    return at;
+}
+
+static status wrong_at(span text, size_t at, const char *what, int lines_on, const char *name, error *err)
+{
+    int line = lines_on;
+    for (size_t i = 0; i < at; i++)
+        line += text.data[i] == '\n';
+    return error_set(err, ERR_INVALID, "%s: line %d: %s", name, line, what);
+}
+
+/* One event at a time: a trace is large, and as one tree it may take 80 times its bytes. */
+static status take_events(trace_fit *f, span text, const char *name, error *err)
+{
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY;
+    size_t at = skip_blanks(text, 0);
+    if (at == text.size || text.data[at] != '[')
+        return wrong_at(text, at, "a trace is a list of events", 1, name, err);
+    for (bool first = true;; first = false) {
+        at = skip_blanks(text, at + 1); /* behind '[' or ',' */
+        if (first && at < text.size && text.data[at] == ']')
+            return OK;
+        json_error_t where;
+        json_t *event = json_loadb(text.data + at, text.size - at, flags, &where);
+        if (!event)
+            return at == text.size ? wrong_at(text, at, "it ends within the list", 1, name, err)
+                                   : wrong_at(text, at, where.text, where.line > 0 ? where.line : 1, name, err);
+        take_event(f, event);
+        json_decref(event);
+        at = skip_blanks(text, at + (size_t)where.position);
+        if (f->no_memory || (at < text.size && text.data[at] == ']'))
+            return OK;
+        if (at == text.size || text.data[at] != ',')
+            return wrong_at(text, at, "neither ',' nor ']' behind an event", 1, name, err);
+    }
+}
+
 status sim_costs_from_trace(sim_costs *out, span text, const char *name, error *err)
 {
-    json_error_t where;
-    size_t i;
-    json_t *event;
     *out = (sim_costs){0};
-    json_t *events = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &where);
-    if (!events)
-        return error_set(err, ERR_INVALID, "%s: line %d: %s", name, where.line, where.text);
     trace_fit f = {.open = calloc(OPEN_CHUNKS, sizeof *f.open), .slopes = malloc(SLOPES_MAX * sizeof *f.slopes)};
     f.no_memory = !f.open || !f.slopes;
-    for (i = 0; f.open && i < OPEN_CHUNKS; i++)
+    for (size_t i = 0; f.open && i < OPEN_CHUNKS; i++)
         f.open[i].request = -1;
-    if (!json_is_array(events))
-        json_array_clear(events); /* of something else: nothing is in it */
-    json_array_foreach(events, i, event)
-    {
-        if (!f.no_memory)
-            take_event(&f, event);
-    }
-    status st = f.no_memory ? error_set(err, ERR_MEMORY, "%s: out of memory", name) : fit(&f, out, name, err);
-    json_decref(events);
+    status st = f.no_memory ? OK : take_events(&f, text, name, err);
+    if (!st)
+        st = f.no_memory ? error_set(err, ERR_MEMORY, "%s: out of memory", name) : fit(&f, out, name, err);
+    json_decref(f.about);
     free(f.decodes.items);
     free(f.chunks.items);
     free(f.fused.items);

@@ -172,6 +172,7 @@ def test_a_trace_keeps_its_times_and_its_blocks(tmp_path):
     (["mixed", "--model", "llama-3.1-405b:f16", "--hardware", "m4-max"], "does not fit"),
     (["mixed", "--model", "qwen3.6-35b-a3b", "--hardware", "/no/steps.json"], "no such file"),
     (["mixed", "--hardware", "/dev/zero"], "larger than 64 MB"),
+    (["mixed", "--hardware", "/dev/null"], "/dev/null: empty"),
     (["mixed", "--hardware", "/tmp/"], "cannot be read"),
     (["mixed", *BOX, "--policy", "fast"], "--policy: 'fast'"),
     (["mixed", *BOX, "--gap-ms", "2"], "the smallest bound is"),

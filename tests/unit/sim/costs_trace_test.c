@@ -224,7 +224,12 @@ static void test_what_is_missing_is_said(void **state)
 {
     (void)state;
     expect_refused("", "line");
-    expect_refused("{}", "decode step");
+    expect_refused("{}", "line 1: a trace is a list");
+    expect_refused("\n[\n{},\n{\"a\"}]", "line 4");
+    expect_refused("[{}, ", "ends within");
+    expect_refused("[", "ends within");
+    expect_refused("[{} {}]", "neither");
+    expect_refused("[{}", "neither");
     expect_refused("[]", "decode step");
     expect_refused("[5, null, \"x\", [], {}]", "decode step");
     expect_refused("[" STEP("prefill", CHUNK) "]", "decode step");
