@@ -19,6 +19,9 @@ typedef struct {
     void *(*at)(page_mover *self, page_id page, uint32_t part);
     void (*read)(page_mover *self, page_id page, uint32_t part, void *dst);
     void (*write)(page_mover *self, page_id page, uint32_t part, const void *src);
+    /* Makes room for the bytes of pages [first, first + count) that will be used soon: changes none, and nobody needs
+     * to hold them. NULL: there is room. */
+    void (*touch)(page_mover *self, page_id first, uint32_t count);
 } page_mover_ops;
 
 struct page_mover {

@@ -95,6 +95,7 @@ void prefix_cache_trim(prefix_cache *c, uint64_t now_us); /* the budget and the 
  * nobody finds them from now on. Returns the pages that were freed. */
 uint32_t prefix_cache_forget(prefix_cache *c, uint32_t first, uint32_t count);
 void prefix_cache_set_floor(prefix_cache *c, uint32_t owner, uint32_t pages);
+void prefix_cache_set_idle_max(prefix_cache *c, uint32_t pages); /* from the next trim on */
 void prefix_cache_set_cost(prefix_cache *c, double token_us, double depth_us); /* the step model's newest */
 
 typedef struct {

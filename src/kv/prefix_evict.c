@@ -441,6 +441,11 @@ void prefix_cache_set_floor(prefix_cache *c, uint32_t owner, uint32_t pages)
     c->owners[owner].floor = pages;
 }
 
+void prefix_cache_set_idle_max(prefix_cache *c, uint32_t pages)
+{
+    c->config.idle_pages_max = pages;
+}
+
 void prefix_cache_set_cost(prefix_cache *c, double token_us, double depth_us)
 {
     c->config.token_us = token_us;

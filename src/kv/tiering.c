@@ -9,6 +9,7 @@
 
 enum { BUCKETS_MIN = 64, BUCKETS_MAX = 1 << 16 };
 #define QUEUE_BYTES_DEFAULT ((uint64_t)1 << 30)
+#define TOUCHED_BYTES_MAX ((uint64_t)1 << 30)
 
 void tiering_wake(tiering *t)
 {
@@ -80,6 +81,22 @@ static tiering *make(const tiering_config *config)
     return t;
 }
 
+/* What the tiers hold at the start comes back first, into pages that nothing has used yet. Memory that the system gives
+ * only then costs as much processor time as the reading, in the very second in which a turn waits for it. */
+static void touch_pages(tiering *t)
+{
+    page_mover *m = t->config.mover;
+    uint64_t records = 0, most = TOUCHED_BYTES_MAX / t->page_bytes, total = page_pool_read_counts(t->config.pool).total;
+    for (uint32_t i = 0; i < t->config.tier_count; i++) {
+        tier_counts counts = {0};
+        t->config.tiers[i]->ops->read_counts(t->config.tiers[i], &counts);
+        records += counts.records;
+    }
+    most = most < total ? most : total;
+    if (m->ops->touch)
+        m->ops->touch(m, 0, (uint32_t)(records < most ? records : most));
+}
+
 status tiering_open(tiering **out, const tiering_config *config, error *err)
 {
     assert(config->tier_count >= 1 && config->tier_count <= TIERS_MAX);
@@ -91,6 +108,7 @@ status tiering_open(tiering **out, const tiering_config *config, error *err)
         return error_set(err, ERR_MEMORY, "cache tiers: out of memory");
     }
     status st = init_lanes(t);
+    touch_pages(t);
     if (!st)
         st = start_threads(t);
     if (st) {

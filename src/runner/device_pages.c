@@ -20,7 +20,13 @@ static void part_write(page_mover *self, page_id page, uint32_t part, const void
     p->device->ops->kv_page_write(p->device, p->cache, page, part * self->part_bytes, self->part_bytes, src);
 }
 
-static const page_mover_ops device_pages_ops = {part_at, part_read, part_write};
+static void touch(page_mover *self, page_id first, uint32_t count)
+{
+    const device_pages *p = (const device_pages *)self;
+    p->device->ops->kv_pages_touch(p->device, p->cache, first, count);
+}
+
+static const page_mover_ops device_pages_ops = {part_at, part_read, part_write, touch};
 
 void device_pages_open(device_pages *p, backend *device, kv_cache *cache, const kv_cache_config *config,
                        uint64_t fingerprint)

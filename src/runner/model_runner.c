@@ -351,7 +351,8 @@ static const runner_ops stateful_runner_ops = {.name = "model",
                                                .yield_seen = runner_yield_seen,
                                                .close = runner_close,
                                                .state_save = runner_state_save,
-                                               .state_load = runner_state_load};
+                                               .state_load = runner_state_load,
+                                               .page_copy = runner_page_copy};
 
 /* Streams at once: what was asked for, or fewer than usual where their recurrent states would take more than a quarter
  * of the memory that is left. */

@@ -168,6 +168,8 @@ void scheduler_leave_slot(scheduler *s, sequence *seq, bool ended)
 {
     if (seq->phase != PHASE_PREFILL && seq->phase != PHASE_DECODE)
         return;
+    if (ended && !seq->chunk_open)
+        scheduler_tail_save(s, seq);
     scheduler_end_chunk(s, seq);
     s->runner->ops->sequence_close(s->runner, seq->slot);
     scheduler_cache_leave(s, seq, ended);

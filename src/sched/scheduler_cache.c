@@ -10,7 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { REUSE_KEYS = 16384, GRID_TOKENS_MIN = 2048 };
+enum { REUSE_KEYS = 16384, GRID_TOKENS_MIN = 2048, TAILS_PART = 4 /* of the idle pages, at most */ };
 
 /* ---- life ---- */
 
@@ -76,9 +76,10 @@ status scheduler_cache_create(scheduler *s, const scheduler_config *config, erro
     if ((st = prefix_cache_create(&s->prefixes, &prefixes, err)))
         return st;
     scheduler_set_floors(s);
-    if (s->state_pages > 0 || !s->runner->ops->page_copy)
+    if (!s->runner->ops->page_copy)
         return OK;
-    return tails_open(&s->tails, s->pool, info->page_tokens, err);
+    tails_config tails = {info->page_tokens, s->state_pages, s->idle_pages_max / TAILS_PART};
+    return tails_open(&s->tails, s->pool, &tails, err);
 }
 
 void scheduler_cache_destroy(scheduler *s)
@@ -178,16 +179,32 @@ static tier_ask *ask_tiers(const scheduler *s, const sequence *seq)
 
 void scheduler_cache_end_ask(scheduler *s, sequence *seq)
 {
-    if (seq->cache.ask)
-        tiering_ask_end(s->tiers, seq->cache.ask);
-    seq->cache.ask = NULL;
+    sequence_cache *c = &seq->cache;
+    if (c->ask)
+        tiering_ask_end(s->tiers, c->ask);
+    if (c->tail_ask)
+        tiering_ask_end(s->tiers, c->tail_ask);
+    c->ask = c->tail_ask = NULL;
+    c->tail_known = false;
+    c->tier_tail = 0;
+}
+
+/* Tokens that a sequence can begin after, by what memory has. */
+static uint32_t memory_tokens(const scheduler *s, const sequence *seq)
+{
+    const sequence_cache *c = &seq->cache;
+    return c->memory_tail ? c->match.pages * s->page_tokens + c->memory_tail : c->match.usable * s->page_tokens;
+}
+
+static uint32_t tier_tokens(const scheduler *s, const sequence *seq)
+{
+    return seq->cache.tier_pages * s->page_tokens + seq->cache.tier_tail;
 }
 
 static void set_expected(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
-    uint32_t pages = c->match.usable > c->tier_pages ? c->match.usable : c->tier_pages;
-    uint32_t expected = pages * s->page_tokens;
+    uint32_t here = memory_tokens(s, seq), there = tier_tokens(s, seq), expected = here > there ? here : there;
     bool document = sequence_history(seq) - expected > s->document_tokens;
     if (expected == c->expected && document == seq->document)
         return;
@@ -214,6 +231,7 @@ bool scheduler_cache_look(scheduler *s, sequence *seq)
     uint32_t end = pages_max(s, seq);
     c->match = prefix_cache_find(s->prefixes, c->space, seq->request->prompt, sequence_history(seq), end);
     c->match.pages = c->match.pages < end ? c->match.pages : end;
+    c->memory_tail = scheduler_tail_in_memory(s, seq);
     bool answered = true;
     if (s->tiers && !c->no_tiers && c->match.usable < end) {
         if (c->ask && !asked_for_this(seq, before))
@@ -222,6 +240,8 @@ bool scheduler_cache_look(scheduler *s, sequence *seq)
             c->ask = ask_tiers(s, seq);
         answered = !c->ask || tiering_answered(c->ask);
         c->tier_pages = c->ask && answered ? restorable_pages(s, seq) : 0;
+        if (c->ask && answered)
+            answered = scheduler_tail_in_tiers(s, seq);
     } else {
         scheduler_cache_end_ask(s, seq);
         c->tier_pages = 0;
@@ -244,14 +264,18 @@ uint32_t scheduler_room(const scheduler *s, const sequence *seq)
 {
     if (!s->prefixes)
         return page_pool_read_counts(s->pool).free;
-    return prefix_cache_available(s->prefixes, scheduler_owner(seq)) + s->tails.count;
+    return prefix_cache_available(s->prefixes, scheduler_owner(seq)) + tails_pages(&s->tails);
 }
 
 /* Free pages, at the expense of the cache. */
 static bool make_room(scheduler *s, const sequence *seq, uint32_t count)
 {
+    uint32_t owner = scheduler_owner(seq);
+    /* A tail with a state takes the pages of a hundred: it goes before what a session would miss. */
+    while (s->state_pages && page_pool_read_counts(s->pool).free < count &&
+           prefix_cache_spare(s->prefixes, owner) < count && tails_drop_one(&s->tails)) {}
     if (s->prefixes && page_pool_read_counts(s->pool).free < count)
-        prefix_cache_make_room(s->prefixes, count, scheduler_owner(seq), s->now_us);
+        prefix_cache_make_room(s->prefixes, count, owner, s->now_us);
     while (page_pool_read_counts(s->pool).free < count && tails_drop_one(&s->tails)) {}
     return page_pool_read_counts(s->pool).free >= count;
 }
@@ -298,7 +322,8 @@ static void count_lookup(scheduler *s, sequence *seq)
     l->differs_at = c->match.differs_at > seq->kv_count ? c->match.differs_at : seq->kv_count;
     if (seq->kv_count + 1 >= l->looked_up) /* all that could be used was there */
         l->differs_at = l->looked_up;
-    l->hits[PLACE_RAM] = c->memory_pages * page_tokens + c->tail_tokens;
+    l->hits[PLACE_RAM] = c->memory_pages * page_tokens;
+    l->hits[c->tail_restored ? PLACE_TIERS + c->tail_holder - 1 : PLACE_RAM] += c->tail_tokens;
     for (uint32_t i = 0; i < c->restored_pages; i++) {
         uint32_t holder = tiering_holder(c->ask, i);
         l->hits[holder ? PLACE_TIERS + holder - 1 : PLACE_RAM] += page_tokens;
@@ -315,7 +340,7 @@ static void count_lookup(scheduler *s, sequence *seq)
     l->misses[MISS_EVICTED] = (old - known) * page_tokens;
     l->misses[MISS_NEW] = (end - old) * page_tokens;
     l->misses[MISS_LAST] = l->looked_up - end * page_tokens;
-    uint32_t at = c->memory_pages; /* the page of which the tail spares a part */
+    uint32_t at = c->memory_pages + c->restored_pages; /* the page of which the tail spares a part */
     l->misses[at == end ? MISS_LAST : at < known ? MISS_SLOWER : at < old ? MISS_EVICTED : MISS_NEW] -= c->tail_tokens;
     reuse_saw(s->reuse, s->keys, end, s->now_us);
     cache_tenant *t = &s->cache_counts[seq->tenant];
@@ -331,35 +356,39 @@ static void count_lookup(scheduler *s, sequence *seq)
 static bool restore_pays(const scheduler *s, const sequence *seq)
 {
     const sequence_cache *c = &seq->cache;
-    if (!c->ask || c->tier_pages <= c->match.usable)
+    uint32_t here = memory_tokens(s, seq), there = tier_tokens(s, seq);
+    if (!c->ask || there <= here)
         return false;
     const runner_info *info = &s->runner->info;
     uint32_t read = c->tier_pages > c->match.pages ? c->tier_pages - c->match.pages : 0;
     uint32_t asked = pages_max(s, seq) - c->match.pages, state_at = asked + c->tier_pages - 1 - c->match.usable;
-    uint32_t holder = tiering_holder(c->ask, read ? 0 : state_at), gain = c->tier_pages - c->match.usable;
-    uint64_t bytes = (uint64_t)(read + s->state_pages) * info->page_bytes;
-    double compute_us = step_model_prefill_us(&s->model, c->match.usable * info->page_tokens, gain * info->page_tokens);
+    uint32_t holder = !read && c->tier_tail ? c->tail_holder : tiering_holder(c->ask, read ? 0 : state_at);
+    uint64_t bytes = (uint64_t)(read + s->state_pages + (c->tier_tail > 0)) * info->page_bytes;
+    double compute_us = step_model_prefill_us(&s->model, here, there - here);
     return compute_us <= 0 || tiering_restore_us(s->tiers, holder, bytes) < compute_us;
 }
 
 bool scheduler_cache_begin(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
-    c->memory_pages = c->restored_pages = c->own_from = c->rolling = c->stalled_parts = c->tail_tokens = 0;
+    c->memory_pages = c->restored_pages = c->own_from = c->rolling = c->tail_tokens = 0;
     c->restore = NULL;
-    c->state_due = false;
+    c->state_due = c->tail_held = c->tail_restored = c->state_held = false;
+    c->tail_serial = 0;
     c->captures = s->captures ? s->captures + (size_t)seq->slot * CAPTURES_MAX : NULL;
     if (!takes_part(s, seq))
         return true;
     bool restore = restore_pays(s, seq);
-    uint32_t pages = restore && c->match.pages < c->tier_pages ? c->match.pages
-                     : restore                                 ? c->tier_pages
-                                                               : c->match.usable;
+    if (!restore && c->memory_tail > 0)
+        scheduler_tail_hold(s, seq);
+    uint32_t pages = !restore ? (c->tail_held ? c->match.pages : c->match.usable)
+                     : c->match.pages < c->tier_pages ? c->match.pages
+                                                      : c->tier_pages;
     page_id *state = s->state_pages ? scheduler_state_table(s, seq, CAPTURES_MAX) : NULL;
     prefix_cache_open(s->prefixes, &c->cursor, c->space, scheduler_owner(seq), seq->request->prompt, pages, s->now_us,
-                      seq->pages, restore ? NULL : state);
+                      seq->pages, restore || c->tail_held ? NULL : state);
     c->open = true;
-    c->state_held = state && !restore && pages > 0;
+    c->state_held |= state && !restore && pages > 0;
     c->cursor.continues |= seq->request->keep;
     c->memory_pages = c->own_from = pages;
     seq->page_count = pages;
@@ -368,7 +397,10 @@ bool scheduler_cache_begin(scheduler *s, sequence *seq)
         if (state && !scheduler_take_pages(s, seq, s->state_pages, state))
             return false;
         c->restored_pages = c->tier_pages - pages;
+        c->tail_restored = c->tier_tail > 0;
+        c->tail_tokens = c->tier_tail;
         c->state_due = c->state_held = state != NULL;
+        c->needed_parts = state ? 0 : 1; /* the first layers with a state need no KV */
     }
     return true;
 }
@@ -379,37 +411,26 @@ static uint32_t list_restore(scheduler *s, const sequence *seq)
     const sequence_cache *c = &seq->cache;
     uint32_t page_tokens = s->page_tokens, first = c->memory_pages, end = first + c->restored_pages, n = 0;
     uint32_t state_at = pages_max(s, seq) - c->match.pages + end - 1 - c->match.usable;
+    uint32_t last = c->tail_restored ? end : end - 1, last_tokens = c->tail_restored ? c->tail_tokens : page_tokens;
     const page_id *state = scheduler_state_table(s, seq, CAPTURES_MAX);
     const int32_t *tokens = seq->request->prompt;
-    scheduler_keys(s, seq, end);
+    prefix_key tail = scheduler_tail_key(s, seq, end, c->tail_tokens); /* and the keys up to there */
     for (uint32_t i = 0; c->state_due && i < s->state_pages; i++, n++) {
-        s->tier_pages[n] = (tier_page){prefix_key_state(s->keys[end - 1], i), c->group,
-                                       tokens + (size_t)(end - 1) * page_tokens, page_tokens, state[i]};
-        s->holders[n] = tiering_holder(c->ask, state_at);
+        s->tier_pages[n] = (tier_page){prefix_key_state(c->tail_restored ? tail : s->keys[end - 1], i), c->group,
+                                       tokens + (size_t)last * page_tokens, last_tokens, state[i]};
+        s->holders[n] = c->tail_restored ? c->tail_state_holder : tiering_holder(c->ask, state_at);
     }
     for (uint32_t i = first; i < end; i++, n++) {
         s->tier_pages[n] =
             (tier_page){s->keys[i], c->group, tokens + (size_t)i * page_tokens, page_tokens, seq->pages[i]};
         s->holders[n] = tiering_holder(c->ask, i - c->match.pages);
     }
+    if (c->tail_restored) {
+        s->tier_pages[n] =
+            (tier_page){tail, c->group, tokens + (size_t)end * page_tokens, c->tail_tokens, seq->pages[end]};
+        s->holders[n++] = c->tail_holder;
+    }
     return n;
-}
-
-/* What lies in the page after those that are whole; the sequence has a page of its own for it. */
-static void take_tail(scheduler *s, sequence *seq)
-{
-    sequence_cache *c = &seq->cache;
-    uint32_t from = c->memory_pages * s->page_tokens, left = sequence_history(seq) - 1 - from;
-    page_id page;
-    if (s->tails.count == 0)
-        return;
-    scheduler_keys(s, seq, c->memory_pages);
-    prefix_key before = c->memory_pages ? s->keys[c->memory_pages - 1] : prefix_key_root(c->space);
-    c->tail_tokens = tails_find(&s->tails, before, seq->request->prompt + from,
-                                left < s->page_tokens ? left : s->page_tokens - 1, s->now_us, &page);
-    if (c->tail_tokens > 0)
-        s->runner->ops->page_copy(s->runner, seq->pages[c->memory_pages], page);
-    seq->kv_count += c->tail_tokens;
 }
 
 /* A turn: soon over, and somebody waits. On few cores a document's pages on their way to the disk would double it. */
@@ -426,21 +447,20 @@ bool scheduler_cache_start(scheduler *s, sequence *seq)
     uint32_t page_tokens = s->page_tokens;
     if (!c->open)
         return true;
-    if (c->restored_pages > 0 || c->state_due) {
+    if (c->restored_pages > 0 || c->state_due || c->tail_restored) {
         uint32_t count = list_restore(s, seq);
         c->restore = tiering_restore(s->tiers, s->tier_pages, s->holders, count, c->state_due ? s->state_pages : 0);
         if (!c->restore)
             return false;
-        seq->kv_count = (c->memory_pages + c->restored_pages) * page_tokens;
-    } else if (s->state_pages && c->memory_pages > 0) {
+        seq->kv_count = (c->memory_pages + c->restored_pages) * page_tokens + c->tail_tokens;
+    } else if (c->state_held) {
         page_id *state = scheduler_state_table(s, seq, CAPTURES_MAX);
         status st = s->runner->ops->state_load(s->runner, seq->slot, state);
         assert(st == OK);
         (void)st;
         scheduler_release_state(s, seq);
     }
-    if (!c->restore)
-        take_tail(s, seq);
+    scheduler_tail_start(s, seq);
     if (s->tiers && c->memory_pages > 0) {
         scheduler_keys(s, seq, c->memory_pages);
         tiering_touch(s->tiers, s->keys, c->memory_pages);
@@ -464,7 +484,7 @@ static void give_up(scheduler *s, sequence *seq, uint32_t whole)
     seq->kv_count = (c->memory_pages + good) * s->page_tokens;
     cache_tenant *t = &s->cache_counts[seq->tenant];
     if (c->counted && seq->generated == 0) { /* what was said to be found is not */
-        uint32_t lost = (c->restored_pages - good) * s->page_tokens;
+        uint32_t lost = (c->restored_pages - good) * s->page_tokens + c->tail_tokens;
         for (int i = PLACE_TIERS; i < CACHE_PLACES; i++) {
             uint32_t less = c->lookup.hits[i] < lost ? c->lookup.hits[i] : lost;
             c->lookup.hits[i] -= less;
@@ -492,7 +512,7 @@ static void poll_restore(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     restore_progress now = tiering_progress(c->restore);
-    if (now.head_failed || (now.ended && now.whole < c->restored_pages)) {
+    if (now.head_failed || (now.ended && now.whole < c->restored_pages + c->tail_restored)) {
         give_up(s, seq, now.head_failed && s->state_pages ? 0 : now.whole);
         return;
     }
@@ -513,6 +533,8 @@ void scheduler_cache_poll(scheduler *s)
         if (seq->cache.restore)
             poll_restore(s, seq);
     }
+    uint32_t tails = tails_pages(&s->tails), most = s->idle_pages_max;
+    prefix_cache_set_idle_max(s->prefixes, tails < most ? most - tails : 0);
     prefix_cache_trim(s->prefixes, s->now_us);
     if (s->ttl_us && s->now_us > s->ttl_us)
         tails_expire(&s->tails, s->now_us - s->ttl_us);
@@ -528,5 +550,5 @@ bool scheduler_prompt_ready(const sequence *seq)
     if (!c->restore)
         return true;
     uint32_t parts = atomic_load_explicit(tiering_parts(c->restore), memory_order_acquire);
-    return !c->state_due && parts > c->stalled_parts;
+    return !c->state_due && parts >= c->needed_parts;
 }

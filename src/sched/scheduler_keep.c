@@ -54,7 +54,6 @@ void scheduler_cache_captures(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     seq->chunk.parts_ready = c->restore ? tiering_parts(c->restore) : NULL;
-    c->stalled_parts = 0;
     c->capture_count = 0;
     if (!c->open || s->state_pages == 0)
         return;
@@ -81,7 +80,7 @@ static void drop_captures(scheduler *s, sequence *seq)
 /* ---- tiers ---- */
 
 /* A batch prompt that nobody has sent before is probably never sent again: it is not worth the writing. */
-static bool worth_storing(const scheduler *s, const sequence *seq)
+bool scheduler_worth_storing(const scheduler *s, const sequence *seq)
 {
     return s->tiers && seq->admitted_us >= s->forgotten_us[seq->tenant] &&
            (!seq->batch || seq->cache.cursor.continues || seq->request->keep);
@@ -91,7 +90,7 @@ static void store_state(scheduler *s, const sequence *seq, const page_id *pages)
 {
     const sequence_cache *c = &seq->cache;
     uint32_t depth = c->cursor.depth;
-    if (!worth_storing(s, seq) || depth == 0)
+    if (!scheduler_worth_storing(s, seq) || depth == 0)
         return;
     scheduler_keys(s, seq, depth);
     const int32_t *tokens = seq->request->prompt + (size_t)(depth - 1) * s->page_tokens;
@@ -105,7 +104,7 @@ static void store_pages(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     uint32_t end = c->cursor.depth, first = c->own_from;
-    if (!worth_storing(s, seq) || end <= first)
+    if (!scheduler_worth_storing(s, seq) || end <= first)
         return;
     scheduler_keys(s, seq, end);
     for (uint32_t i = first; i < end; i++)
@@ -186,7 +185,7 @@ void scheduler_cache_restored(scheduler *s, sequence *seq)
         if (!prefix_cache_extend(s->prefixes, &c->cursor, tokens, seq->pages[at], s->now_us))
             break;
     }
-    if (c->state_held && c->cursor.depth == end)
+    if (c->state_held && c->cursor.depth == end && !c->tail_restored) /* that one is the state of a later token */
         prefix_cache_put_state(s->prefixes, &c->cursor, scheduler_state_table(s, seq, CAPTURES_MAX), s->now_us);
     scheduler_release_state(s, seq);
     c->own_from = end;
@@ -202,37 +201,27 @@ static void put_rolling(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     page_id *pages = scheduler_state_table(s, seq, CAPTURES_MAX);
-    if (c->cursor.depth * s->page_tokens == c->rolling)
-        put_state(s, seq, pages);
+    if (c->cursor.depth * s->page_tokens == c->rolling) {
+        prefix_cache_put_state(s->prefixes, &c->cursor, pages, s->now_us);
+        if (!c->tail_saved) /* else the tiers get the one that the next turn needs */
+            store_state(s, seq, pages);
+    }
     scheduler_release_pages(s, pages, s->state_pages);
     c->rolling = 0;
-}
-
-/* The page that is not full, for the next turn; documents are not read on. */
-static void put_tail(scheduler *s, sequence *seq)
-{
-    sequence_cache *c = &seq->cache;
-    uint32_t count = seq->kv_count % s->page_tokens, depth = seq->kv_count / s->page_tokens;
-    bool wanted = !seq->batch || c->cursor.continues || seq->request->keep;
-    if (!s->tails.tokens || count == 0 || c->cursor.depth != depth || !wanted ||
-        seq->admitted_us < s->forgotten_us[seq->tenant])
-        return;
-    scheduler_keys(s, seq, depth);
-    prefix_key before = depth ? s->keys[depth - 1] : prefix_key_root(c->space);
-    tails_put(&s->tails, before, scheduler_owner(seq), seq->request->prompt + (size_t)depth * s->page_tokens, count,
-              seq->pages[depth], c->cursor.continues, s->now_us);
 }
 
 void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended)
 {
     sequence_cache *c = &seq->cache;
+    scheduler_tail_let_go(s, seq);
     if (!c->open)
         return;
     if (c->restore) { /* what a tier has not brought whole is not taken into the tree */
         restore_progress now = tiering_progress(c->restore);
         uint32_t whole = now.ended ? now.whole : 0,
                  good = c->memory_pages + (whole < c->restored_pages ? whole : c->restored_pages);
-        if (seq->kv_count > good * s->page_tokens && !(now.ended && now.whole == c->restored_pages))
+        bool all = now.ended && now.whole == c->restored_pages + c->tail_restored;
+        if (seq->kv_count > good * s->page_tokens && !all)
             seq->kv_count = good * s->page_tokens;
         tiering_restore_end(s->tiers, c->restore);
         c->restore = NULL;
@@ -244,7 +233,7 @@ void scheduler_cache_leave(scheduler *s, sequence *seq, bool ended)
         put_rolling(s, seq);
     scheduler_release_state(s, seq);
     store_pages(s, seq);
-    put_tail(s, seq);
+    scheduler_tail_put(s, seq);
     prefix_cache_close(s->prefixes, &c->cursor, ended, s->now_us);
     c->open = false;
 }

@@ -319,7 +319,7 @@ static void apply_chunk(scheduler *s, const step_plan *plan, const step_result *
         return;
     sequence *seq = scheduler_at(s, plan->chunk.seq);
     if (result->stalled)
-        seq->cache.stalled_parts = seq->cache.planned_parts;
+        seq->cache.needed_parts = seq->cache.planned_parts + 1;
     if (result->chunk_done) {
         scheduler_end_chunk(s, seq);
         if (seq->cache.restore)

@@ -59,6 +59,7 @@ void scheduler_fill_cache(const scheduler *s, cache_report *report)
         return;
     report->on = true;
     report->counts = prefix_cache_read_counts(s->prefixes);
+    report->counts.idle_pages += tails_pages(&s->tails);
     report->idle_pages_max = s->idle_pages_max;
     fill_tenants(s, report);
     fill_lines(s, report);
@@ -81,7 +82,7 @@ uint32_t scheduler_forget(scheduler *s, int tenant)
 uint32_t scheduler_spare_pages(const scheduler *s)
 {
     page_pool_counts pages = page_pool_read_counts(s->pool);
-    return pages.free + pages.idle + s->tails.count;
+    return pages.free + pages.idle + tails_pages(&s->tails);
 }
 
 void scheduler_set_floors(scheduler *s)

@@ -106,6 +106,19 @@ page_id *scheduler_state_table(const scheduler *s, const sequence *seq, uint32_t
 uint32_t scheduler_owner(const sequence *seq);
 void scheduler_keys(const scheduler *s, const sequence *seq, uint32_t pages); /* into s->keys */
 
+bool scheduler_worth_storing(const scheduler *s, const sequence *seq);
+
+/* scheduler_tail.c */
+uint32_t scheduler_tail_in_memory(const scheduler *s, const sequence *seq); /* tokens behind match.pages */
+/* Once the ask is answered: fills tier_tail and tier_pages. False: a tier has not answered yet. */
+bool scheduler_tail_in_tiers(scheduler *s, sequence *seq);
+void scheduler_tail_hold(scheduler *s, sequence *seq);   /* the one behind match.pages: tail_tokens, 0 if it is gone */
+void scheduler_tail_let_go(scheduler *s, sequence *seq); /* nothing if none is held */
+void scheduler_tail_start(scheduler *s, sequence *seq);  /* copies what is held into its page behind memory_pages */
+prefix_key scheduler_tail_key(const scheduler *s, const sequence *seq, uint32_t depth, uint32_t count);
+void scheduler_tail_save(scheduler *s, sequence *seq); /* it ends, and the runner still has its state */
+void scheduler_tail_put(scheduler *s, sequence *seq);  /* it has left its slot, its pages are still held */
+
 void scheduler_set_floors(scheduler *s); /* scheduler_report.c: of the tenants' table */
 
 /* scheduler_orphan.c */

@@ -23,10 +23,18 @@ typedef struct {             /* between a sequence and the prefix cache: see sch
     bool state_held;         /* the pages of the state it starts from are held */
     bool state_due;          /* that state comes from a tier and is not loaded yet */
     uint32_t memory_pages;   /* pages that it started with from memory */
-    uint32_t tail_tokens;    /* tokens after them, from the partly filled page of another */
     uint32_t restored_pages; /* and pages after them that a tier brings */
+    uint32_t memory_tail, tier_tail; /* at the last look: tokens of a tail behind match.pages, behind tier_pages */
+    uint32_t tail_tokens;            /* tokens after its leading pages, from the partly filled page of another */
+    bool tail_held, tail_restored;   /* that page is held until it is copied; a tier brings it */
+    bool tail_saved;                 /* the state at its end lies in its first row of the table of states */
+    bool tail_known;                 /* the tiers have said whether they have one */
+    page_id tail_page;
+    uint64_t tail_serial;                    /* of the tail that it went on in; 0: none */
+    uint32_t tail_holder, tail_state_holder; /* of tier_tail */
+    tier_ask *tail_ask;
     uint32_t planned_parts;  /* that were there when its chunk was planned last */
-    uint32_t stalled_parts;  /* its chunk needs more parts than these; 0: it does not stall */
+    uint32_t needed_parts;   /* before its chunk can go on */
     uint32_t rolling;        /* position of the state that its rolling pages hold; 0: none */
     uint32_t own_from;       /* pages before it were in memory: the tiers have been offered them */
     tier_ask *ask;

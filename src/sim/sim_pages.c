@@ -36,7 +36,7 @@ static void mover_write(page_mover *self, page_id page, uint32_t part, const voi
     memcpy(part_at((sim_pages *)self, page, part), src, self->part_bytes);
 }
 
-static const page_mover_ops mover_ops = {mover_at, mover_read, mover_write};
+static const page_mover_ops mover_ops = {mover_at, mover_read, mover_write, NULL};
 
 static uint64_t fingerprint(const sim_config *config, const sim_pages *p)
 {

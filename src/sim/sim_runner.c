@@ -506,6 +506,11 @@ static void sim_close(runner *self)
     free(s);
 }
 
+static void sim_page_copy(runner *self, page_id to, page_id from)
+{
+    sim_pages_copy(&((sim_runner *)self)->pages, to, from);
+}
+
 static const runner_ops sim_ops = {.name = "sim",
                                    .sequence_open = sim_sequence_open,
                                    .sequence_close = sim_sequence_close,
@@ -519,12 +524,8 @@ static const runner_ops stateful_ops = {.name = "sim",
                                         .yield = sim_yield,
                                         .close = sim_close,
                                         .state_save = sim_state_save,
-                                        .state_load = sim_state_load};
-
-static void sim_page_copy(runner *self, page_id to, page_id from)
-{
-    sim_pages_copy(&((sim_runner *)self)->pages, to, from);
-}
+                                        .state_load = sim_state_load,
+                                        .page_copy = sim_page_copy};
 
 static const runner_ops copying_ops = {.name = "sim",
                                        .sequence_open = sim_sequence_open,

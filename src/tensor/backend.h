@@ -208,6 +208,8 @@ typedef struct backend_ops {
     void *(*kv_page_at)(backend *self, const kv_cache *cache, uint32_t page);
     void (*kv_page_read)(backend *self, const kv_cache *cache, uint32_t page, size_t offset, size_t bytes, void *dst);
     void (*kv_page_write)(backend *self, kv_cache *cache, uint32_t page, size_t offset, size_t bytes, const void *src);
+    /* Memory for pages [first, first + count) that will be needed soon; changes no byte. Any thread, any time. */
+    void (*kv_pages_touch)(backend *self, kv_cache *cache, uint32_t first, uint32_t count);
 
     void (*matmul)(backend *self, const matmul_args *a);
     void (*get_rows)(backend *self, const get_rows_args *a);

@@ -1,5 +1,5 @@
 /* How fast is attention? SmolLM2's shape (9 heads on 3 KV heads of 64 channels, 30 layers): a whole prompt at once, the
- * last chunk of a long prompt, and one decode step at depth 4096, for 1 and 2 threads. Other shapes: arguments
+ * last chunk of a long prompt, a short turn behind it, and one decode step at depth 4096, for 1 and 2 threads. Other shapes: arguments
  * HEADS KV_HEADS HEAD_DIM LAYERS. HEADWAY_CPU picks the kernels, ATTEND_KV the type (f16, bf16, q8, q4). Prints the
  * best of several runs. */
 #include "base/clock.h"
@@ -119,6 +119,7 @@ int main(int argc, char **argv)
         fill(&b);
         prefill(&b, 0, 512);
         prefill(&b, DEPTH - 512, 512);
+        prefill(&b, DEPTH - 32, 32);
         prefill(&b, 0, DEPTH);
         decode(&b);
         fixture_close(&b.f);

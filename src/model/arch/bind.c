@@ -10,6 +10,7 @@
 
 enum { BAND_BYTES = 2 << 20 };                 /* of the file that are in memory beside what they became */
 static const size_t release_bytes = 32u << 20; /* the same where the loader reads the rows */
+enum { AHEAD_BYTES = 32 << 20 };               /* of a tensor that the disk is asked for before they are packed */
 
 static void tensor_name(char *out, size_t size, int layer, const char *name)
 {
@@ -82,6 +83,18 @@ static void release_band(const model_file *file, const model_tensor *t, const ma
     model_file_release_range(file, (const uint8_t *)t->data + from * row_bytes, (end - from) * row_bytes);
 }
 
+/* Rows that are packed while the disk brings the next ones: mapped pages alone come a few at a time. */
+static void expect_rows(const model_file *file, const model_tensor *t, uint64_t from, uint64_t count, size_t row_bytes)
+{
+    uint64_t at = from * row_bytes, end = at + count * row_bytes;
+    bool first = at == 0, crossed = at / (AHEAD_BYTES / 2) != end / (AHEAD_BYTES / 2);
+    uint64_t start = first ? 0 : end / (AHEAD_BYTES / 2) * (AHEAD_BYTES / 2) + AHEAD_BYTES / 2;
+    if (!t->data || !(first || crossed) || start >= t->bytes)
+        return;
+    uint64_t most = first ? AHEAD_BYTES : AHEAD_BYTES / 2, left = t->bytes - start;
+    model_file_expect(file, (const uint8_t *)t->data + start, most < left ? most : left);
+}
+
 static status fill_weight(model *m, const model_file *file, const model_tensor *t, const matrix_shape *s, weight *w)
 {
     if (!m->device->ops->weight_fill) /* a device that only checks */
@@ -95,6 +108,7 @@ static status fill_weight(model *m, const model_file *file, const model_tensor *
         for (uint32_t row = 0; row < s->rows; row += band) {
             uint64_t first = (uint64_t)matrix * s->rows + row;
             uint32_t count = s->rows - row < band ? s->rows - row : band;
+            expect_rows(file, t, source_row(s->map, first), count, row_bytes);
             const uint8_t *raw = read_band(t, s, first, count, row_bytes, copy);
             m->device->ops->weight_fill(m->device, w, (uint32_t)first, count, raw);
             release_band(file, t, s, first, count, row_bytes);

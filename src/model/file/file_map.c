@@ -1,7 +1,6 @@
 /* model/file/file_map.c: POSIX mmap, Linux and macOS. */
-#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
-#define _DARWIN_C_SOURCE /* madvise */
-#endif
+#define _GNU_SOURCE /* madvise, here and on macOS */
+#define _DARWIN_C_SOURCE
 #include "model/file/file_map.h"
 
 #include <errno.h>
@@ -49,11 +48,27 @@ void file_map_close(file_map *map)
     *map = (file_map){0};
 }
 
-void file_map_release(const void *data, size_t size)
+static void advise(const void *data, size_t size, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = ((uintptr_t)data + page - 1) / page * page;
     uintptr_t end = ((uintptr_t)data + size) / page * page;
     if (start < end)
-        madvise((void *)start, end - start, MADV_DONTNEED); /* posix_madvise's DONTNEED does nothing in glibc */
+        madvise((void *)start, end - start, advice); /* posix_madvise's DONTNEED does nothing in glibc */
+}
+
+void file_map_release(const void *data, size_t size, bool forget)
+{
+#ifdef MADV_PAGEOUT
+    if (forget)
+        advise(data, size, MADV_PAGEOUT);
+#else
+    (void)forget;
+#endif
+    advise(data, size, MADV_DONTNEED);
+}
+
+void file_map_expect(const void *data, size_t size)
+{
+    advise(data, size, MADV_WILLNEED);
 }

@@ -4,6 +4,7 @@
 #ifndef HEADWAY_MODEL_FILE_FILE_MAP_H
 #define HEADWAY_MODEL_FILE_FILE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -15,6 +16,8 @@ typedef struct {
 
 status file_map_open(file_map *out, const char *path, size_t size_min, error *err); /* regular files only */
 void file_map_close(file_map *map);                                                 /* zeroed maps are allowed */
-void file_map_release(const void *data, size_t size); /* advice: the whole pages inside may leave memory */
+/* Advice: the whole pages inside may leave this process; `forget`: the system's cache of the file too. */
+void file_map_release(const void *data, size_t size, bool forget);
+void file_map_expect(const void *data, size_t size); /* advice: these bytes are read next */
 
 #endif

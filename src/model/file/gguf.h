@@ -63,6 +63,7 @@ struct model_file {
     void *own; /* of the kind; NULL for GGUF */
     char *path;
     uint64_t bytes;
+    bool forget;        /* what was read need not stay in the system's cache */
     gguf_shard *shards; /* metadata is that of shards[0] */
     size_t shard_count;
     model_tensor *tensors; /* of all shards, in order */

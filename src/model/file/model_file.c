@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/memory_info.h"
 #include "model/file/gguf.h"
 
 model_file *model_file_create(const model_kind *kind, const char *path)
@@ -25,6 +26,7 @@ status model_file_finish(model_file **out, model_file *file, status code, error 
 {
     if (code == OK)
         code = gguf_check_model(file, err);
+    file->forget = file->bytes > memory_available() / 2; /* it would push out what the packed weights need */
     if (code == OK)
         *out = file;
     else
@@ -119,4 +121,10 @@ void model_file_release_range(const model_file *file, const void *data, size_t b
 void model_file_release_all(const model_file *file)
 {
     file->kind->release_all(file);
+}
+
+void model_file_expect(const model_file *file, const void *data, size_t bytes)
+{
+    (void)file; /* where it is memory of the file's own, the system has nothing to do */
+    file_map_expect(data, bytes);
 }

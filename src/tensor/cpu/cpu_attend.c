@@ -13,6 +13,8 @@ enum {
     WAVE_SEGMENTS = 128,
     ROW_ALIGN = 16, /* group sizes the kernels like */
     TILES_PER_THREAD = 8,
+    DEEP_TILES_PER_THREAD = 2, /* where they are about as long as each other: each widens all of K and V again */
+    DEEP = 8,                  /* times as many keys before the rows as rows */
     SPLIT_TILES_PER_THREAD = 4,
     PAIRS_ALONE = 1024, /* at most so many run on the caller: a microsecond or two, about what waking a worker costs */
     ROWS_MIN = 48,      /* rows that pay for widening K and V */
@@ -216,10 +218,11 @@ typedef struct {
     uint32_t counters;
 } taken;
 
-static uint32_t rows_of_group(const wave *w, uint32_t rows, uint32_t segment_count)
+static uint32_t rows_of_group(const wave *w, uint32_t rows, const kv_segment *s)
 {
-    uint32_t tiles_wanted = TILES_PER_THREAD * pool_threads(w->pool);
-    uint64_t all = (uint64_t)rows * w->a->cache->config.kv_heads * segment_count;
+    bool deep = s->position / DEEP >= s->row_count;
+    uint32_t tiles_wanted = (deep ? DEEP_TILES_PER_THREAD : TILES_PER_THREAD) * pool_threads(w->pool);
+    uint64_t all = (uint64_t)rows * w->a->cache->config.kv_heads * w->a->segment_count;
     uint64_t want = (all / tiles_wanted + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     return want < ROWS_MIN ? ROWS_MIN : want > ATTEND_ROWS ? ATTEND_ROWS : (uint32_t)want;
 }
@@ -269,7 +272,7 @@ static bool plan_segment(wave *w, const kv_segment *s, taken *t)
         if (!plan_splits(w, p, splits, floats, t))
             return false;
     } else {
-        p->group_rows = rows_of_group(w, p->rows, w->a->segment_count);
+        p->group_rows = rows_of_group(w, p->rows, s);
         w->tile_count += (p->rows + p->group_rows - 1) / p->group_rows * config->kv_heads;
     }
     w->plan_count++;

@@ -200,6 +200,7 @@ static const backend_ops CPU_OPS = {
     .state_load = cpu_state_load,
     .kv_page_at = cpu_kv_page_at,
     .kv_page_read = cpu_kv_page_read,
+    .kv_pages_touch = cpu_kv_pages_touch,
     .kv_page_write = cpu_kv_page_write,
     .matmul = cpu_matmul,
     .get_rows = cpu_get_rows,

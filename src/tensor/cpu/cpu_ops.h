@@ -9,6 +9,7 @@ status cpu_kv_create(backend *self, const kv_cache_config *config, kv_cache **ou
 void cpu_kv_destroy(backend *self, kv_cache *cache);
 size_t cpu_kv_page_bytes(const kv_cache_config *config);
 void *cpu_kv_page_at(backend *self, const kv_cache *cache, uint32_t page);
+void cpu_kv_pages_touch(backend *self, kv_cache *cache, uint32_t first, uint32_t count);
 void cpu_kv_page_read(backend *self, const kv_cache *cache, uint32_t page, size_t offset, size_t bytes, void *dst);
 void cpu_kv_page_write(backend *self, kv_cache *cache, uint32_t page, size_t offset, size_t bytes, const void *src);
 void cpu_rms_norm(backend *self, const rms_norm_args *a);

@@ -91,3 +91,13 @@ void cpu_os_free(void *memory, size_t bytes)
     else
         free(memory);
 }
+
+void cpu_os_touch(void *memory, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)memory % page;
+    madvise((char *)memory - before, bytes + before, MADV_POPULATE_WRITE); /* where it cannot be, it comes when used */
+#else
+    (void)memory, (void)bytes;
+#endif
+}

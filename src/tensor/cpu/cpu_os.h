@@ -12,5 +12,8 @@ void cpu_os_yield(void);
 /* Zeroed memory on a 64-byte border, in large pages where the size is worth it; NULL when there is none. */
 void *cpu_os_alloc(size_t bytes);
 void cpu_os_free(void *memory, size_t bytes); /* NULL allowed */
+/* Memory of cpu_os_alloc that will be needed soon gets its pages now; its bytes stay as they are, whoever writes them
+ * meanwhile. */
+void cpu_os_touch(void *memory, size_t bytes);
 
 #endif

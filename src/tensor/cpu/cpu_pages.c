@@ -2,6 +2,7 @@
  * may be a recurrent state: the page is marked, so that it is zeroed before it takes keys and values again. */
 #include "tensor/cpu/cpu_kv.h"
 #include "tensor/cpu/cpu_ops.h"
+#include "tensor/cpu/cpu_os.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,4 +42,11 @@ void cpu_kv_page_read(backend *self, const kv_cache *cache, uint32_t page, size_
 void cpu_kv_page_write(backend *self, kv_cache *cache, uint32_t page, size_t offset, size_t bytes, const void *src)
 {
     memcpy(range_at(self, cache, page, offset, bytes), src, bytes);
+}
+
+void cpu_kv_pages_touch(backend *self, kv_cache *cache, uint32_t first, uint32_t count)
+{
+    (void)self;
+    assert(first <= cache->config.page_count && count <= cache->config.page_count - first);
+    cpu_os_touch(cache->memory + (size_t)first * cache->page_bytes, count * (size_t)cache->page_bytes);
 }

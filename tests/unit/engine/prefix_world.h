@@ -29,14 +29,18 @@ static const tenant_table three_tenants = {
                 {.name = "left", .weight = 1, .share_prefix = "both"},
                 {.name = "right", .weight = 1, .share_prefix = "both", .cache_floor = 200 * 16 * 20480}}};
 
-static sim_config box(bool state, uint32_t pages)
+/* Beginnings at page borders, anywhere (inside a copied page), anywhere with a recurrent state. */
+typedef enum { DENSE, STATEFUL, COPYING, KINDS } box_kind;
+
+static sim_config box(box_kind kind, uint32_t pages)
 {
     return (sim_config){.max_chunk_tokens = 128,
                         .max_sequences = 6,
                         .page_count = pages,
                         .reply_tokens = REPLY,
                         .context_length = 4096,
-                        .state_bytes = state ? 700000 : 0};
+                        .copies = kind == COPYING,
+                        .state_bytes = kind == STATEFUL ? 700000 : 0};
 }
 
 /* Until all requests have ended; what the tiers bring is waited for. */
@@ -109,11 +113,11 @@ static cache_report report(world *w)
     return copy;
 }
 
-static void open_world(world *w, bool state, uint32_t pages, uint64_t seed)
+static void open_world(world *w, box_kind kind, uint32_t pages, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
     w->random = (rng){seed};
-    fixture_open(&w->f, box(state, pages), (engine_config){.tenants = &three_tenants, .unseeded = true});
+    fixture_open(&w->f, box(kind, pages), (engine_config){.tenants = &three_tenants, .unseeded = true});
 }
 
 static void close_world(world *w)

@@ -50,7 +50,7 @@ static void fake_write(page_mover *self, page_id page, uint32_t part, const void
 
 static fake_mover fake_mover_of(uint32_t page_count, uint32_t parts, size_t part_bytes)
 {
-    static const page_mover_ops ops = {fake_at, fake_read, fake_write};
+    static const page_mover_ops ops = {fake_at, fake_read, fake_write, NULL};
     return (fake_mover){.base = {&ops, parts, part_bytes, 0x1234},
                         .bytes = aligned_alloc(4096, (page_count * parts * part_bytes + 4095) / 4096 * 4096),
                         .page_count = page_count};

@@ -23,7 +23,7 @@ static void *array_at(page_mover *self, page_id page, uint32_t part)
     return ((array_mover *)self)->bytes[page][part];
 }
 
-static const page_mover_ops array_ops = {array_at, NULL, NULL};
+static const page_mover_ops array_ops = {array_at, NULL, NULL, NULL};
 
 typedef struct {
     prefix_key key;

@@ -317,7 +317,7 @@ static void bounce_write(page_mover *self, page_id page, uint32_t part, const vo
 static void pages_without_a_place_in_memory_go_too(void **state)
 {
     NEEDS_REDIS();
-    static const page_mover_ops far_ops = {NULL, bounce_read, bounce_write};
+    static const page_mover_ops far_ops = {NULL, bounce_read, bounce_write, NULL};
     bench *b = bench_open("", 0, NULL);
     b->mover.base.ops = &far_ops;
     put_range(b, 0, 10, 1);

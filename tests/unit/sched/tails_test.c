@@ -6,17 +6,18 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-enum { PAGE_TOKENS = 8, PAGES = 200, SESSIONS = 100 }; /* owners from SESSIONS on have sessions */
+enum { PAGE_TOKENS = 8, PAGES = 200, STATE_PAGES = 9, SESSIONS = 100 }; /* owners from SESSIONS on have sessions */
 
 typedef struct {
     page_pool *pool;
     tails t;
+    uint32_t state_pages;
 } world;
 
 static void open_world(world *w)
 {
     assert_int_equal(page_pool_create(&w->pool, &(page_pool_config){PAGES, 0}, NULL), OK);
-    assert_int_equal(tails_open(&w->t, w->pool, PAGE_TOKENS, NULL), OK);
+    assert_int_equal(tails_open(&w->t, w->pool, &(tails_config){PAGE_TOKENS, w->state_pages, PAGES - 40}, NULL), OK);
 }
 
 static void close_world(world *w)
@@ -29,22 +30,32 @@ static void close_world(world *w)
 
 static page_id put(world *w, uint64_t key, uint32_t owner, const int32_t *tokens, uint32_t count, uint64_t now_us)
 {
-    page_id page;
-    assert_true(page_pool_acquire(w->pool, &page));
-    tails_put(&w->t, (prefix_key){key, 0}, owner, tokens, count, page, owner >= SESSIONS, now_us);
-    page_pool_release(w->pool, page);
-    return page;
+    page_id pages[1 + STATE_PAGES];
+    for (uint32_t i = 0; i <= w->state_pages; i++)
+        assert_true(page_pool_acquire(w->pool, &pages[i]));
+    new_tail made = {{key, 0}, owner, count, tokens, pages[0], pages + 1, owner >= SESSIONS};
+    tails_put(&w->t, &made, now_us);
+    for (uint32_t i = 0; i <= w->state_pages; i++)
+        page_pool_release(w->pool, pages[i]);
+    return pages[0];
 }
 
 static uint32_t find(world *w, uint64_t key, const int32_t *tokens, uint32_t most, page_id *page)
 {
-    return tails_find(&w->t, (prefix_key){key, 0}, tokens, most, 1000, page);
+    found_tail found = {0};
+    uint32_t peeked = tails_peek(&w->t, (prefix_key){key, 0}, tokens, most);
+    uint32_t count = tails_find(&w->t, (prefix_key){key, 0}, tokens, most, 1000, &found);
+    assert_int_equal(peeked, count);
+    *page = found.page;
+    for (uint32_t i = 0; count && i < w->state_pages; i++)
+        assert_int_equal(page_pool_holders(w->pool, found.state[i]), 1);
+    return count;
 }
 
 static void the_longest_beginning_is_found(void **unused)
 {
     (void)unused;
-    world w;
+    world w = {0};
     open_world(&w);
     const int32_t a[] = {1, 2, 3, 4, 5, 6, 7}, b[] = {1, 2, 9, 9, 9, 9, 9}, c[] = {5, 5};
     page_id of_a = put(&w, 1, 0, a, 5, 10), of_b = put(&w, 1, 0, b, 7, 11), found = 0;
@@ -62,7 +73,7 @@ static void the_longest_beginning_is_found(void **unused)
 static void what_goes_on_replaces_its_beginning(void **unused)
 {
     (void)unused;
-    world w;
+    world w = {0};
     open_world(&w);
     const int32_t a[] = {1, 2, 3, 4, 5, 6, 7};
     page_id found = 0;
@@ -79,7 +90,7 @@ static void what_goes_on_replaces_its_beginning(void **unused)
 static void the_oldest_goes_and_so_does_what_is_forgotten(void **unused)
 {
     (void)unused;
-    world w;
+    world w = {0};
     open_world(&w);
     const int32_t a[] = {1, 2, 3};
     page_id found;
@@ -104,7 +115,7 @@ static void the_oldest_goes_and_so_does_what_is_forgotten(void **unused)
 static void what_came_once_goes_before_sessions(void **unused)
 {
     (void)unused;
-    world w;
+    world w = {0};
     open_world(&w);
     const int32_t a[] = {1, 2, 3};
     page_id found;
@@ -123,6 +134,49 @@ static void what_came_once_goes_before_sessions(void **unused)
     close_world(&w);
 }
 
+/* With states: whole or not at all, each place of its own, no more pages than they may have. */
+static void a_state_is_of_use_behind_its_token_only(void **unused)
+{
+    (void)unused;
+    world w = {.state_pages = STATE_PAGES};
+    open_world(&w);
+    const int32_t a[] = {1, 2, 3, 4, 5, 6, 7};
+    page_id found = 0;
+    page_id shorter = put(&w, 1, 0, a, 3, 10), longer = put(&w, 1, 0, a, 6, 11);
+    put(&w, 1, 0, a, 6, 12);
+    assert_int_equal(w.t.count, 2);
+    assert_int_equal(tails_pages(&w.t), 2 * (1 + STATE_PAGES));
+    assert_int_equal(find(&w, 1, a, 7, &found), 6);
+    assert_int_equal(found, longer);
+    assert_int_equal(find(&w, 1, a, 5, &found), 3);
+    assert_int_equal(found, shorter);
+    assert_int_equal(find(&w, 1, a, 2, &found), 0);
+    tails_drop(&w.t, 1);
+    tails_drop(&w.t, 77); /* nobody's */
+    assert_int_equal(find(&w, 1, a, 5, &found), 0);
+    assert_int_equal(find(&w, 1, a, 6, &found), 6);
+    for (uint32_t i = 0; i < 3 * TAILS_MAX; i++) {
+        put(&w, 100 + i, 1, a, 3, 5000 + i);
+        assert_true(w.t.count * (1 + STATE_PAGES) <= w.t.config.pages_max);
+    }
+    assert_int_equal(find(&w, 1, a, 6, &found), 6); /* it was used: a session's */
+    assert_int_equal(tails_forget(&w.t, 0, 1), 1 + STATE_PAGES);
+    close_world(&w);
+}
+
+/* A budget that one does not fit into keeps none. */
+static void none_is_kept_without_room(void **unused)
+{
+    (void)unused;
+    world w = {.state_pages = STATE_PAGES};
+    open_world(&w);
+    w.t.config.pages_max = STATE_PAGES;
+    const int32_t a[] = {1, 2, 3};
+    put(&w, 1, 0, a, 3, 10);
+    assert_int_equal(w.t.count, 0);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +184,8 @@ int main(void)
         cmocka_unit_test(what_goes_on_replaces_its_beginning),
         cmocka_unit_test(the_oldest_goes_and_so_does_what_is_forgotten),
         cmocka_unit_test(what_came_once_goes_before_sessions),
+        cmocka_unit_test(a_state_is_of_use_behind_its_token_only),
+        cmocka_unit_test(none_is_kept_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
