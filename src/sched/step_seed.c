@@ -103,8 +103,9 @@ static void measure_prefill(seeder *s, uint32_t limit)
                            deep_us > 0 && deeper_us > barely_us ? deeper_us : barely_us);
 }
 
-/* The first step warms up; of the others the fastest counts: what held the rest up was not this work. */
-static void measure_decode(seeder *s, uint32_t rows, uint32_t position)
+/* The first step warms up; of the others the fastest counts: what held the rest up was not this work. There is one at
+ * least. */
+static double measure_decode(seeder *s, uint32_t rows, uint32_t position)
 {
     decode_row table[SEED_ROWS_MAX];
     double least_us = 0;
@@ -112,8 +113,8 @@ static void measure_decode(seeder *s, uint32_t rows, uint32_t position)
         table[i] = (decode_row){.seq = i, .pages = s->pages};
     step_plan plan = {.kind = STEP_DECODE, .rows = table, .row_count = rows};
     if (!open_slots(s, rows, position + 1))
-        return;
-    for (int i = 0; i <= SEED_REPEATS && !out_of_time(s); i++) {
+        return 0;
+    for (int i = 0; i <= SEED_REPEATS && (least_us == 0 ? !s->failed : !out_of_time(s)); i++) {
         step_result result;
         for (uint32_t k = 0; k < rows; k++)
             table[k].position = position + (uint32_t)i;
@@ -124,6 +125,23 @@ static void measure_decode(seeder *s, uint32_t rows, uint32_t position)
     if (least_us > 0 && !s->failed)
         step_model_saw_decode(s->model, rows, (uint64_t)rows * (position + SEED_REPEATS), least_us);
     close_slots(s, rows);
+    return least_us;
+}
+
+static void measure(seeder *s, uint32_t limit)
+{
+    uint32_t rows = s->runner->info.max_rows < SEED_ROWS_MAX ? s->runner->info.max_rows : SEED_ROWS_MAX;
+    if (rows > s->runner->info.max_sequences)
+        rows = s->runner->info.max_sequences;
+    uint64_t start_us = s->clock->now_us(s->clock), end_us = start_us + SEED_MS * 1000ull;
+    s->end_us = end_us;
+    uint64_t slow_end_us = start_us + (uint64_t)(SEED_STEPS * measure_decode(s, 1, 0));
+    s->end_us = end_us > slow_end_us ? end_us : slow_end_us;
+    measure_prefill(s, limit);
+    if (out_of_time(s))
+        return;
+    measure_decode(s, rows, 0);
+    measure_decode(s, 1, SEED_DEPTH < limit / 2 ? SEED_DEPTH : limit / 2);
 }
 
 void step_model_seed(step_model *m, runner *r, hw_clock *clock)
@@ -134,8 +152,7 @@ void step_model_seed(step_model *m, runner *r, hw_clock *clock)
     seeder s = {.model = m,
                 .runner = r,
                 .clock = clock,
-                .overrun_us = INFINITY,
-                .end_us = clock->now_us(clock) + SEED_MS * 1000ull};
+                .overrun_us = INFINITY};
     s.greedy = (sampling_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1};
     uint32_t table = (limit + info->page_tokens - 1) / info->page_tokens;
     s.tokens = calloc((size_t)limit + 2, sizeof *s.tokens);
@@ -144,13 +161,7 @@ void step_model_seed(step_model *m, runner *r, hw_clock *clock)
     if (s.tokens && s.pages && s.sampled && limit >= 64) {
         for (uint32_t i = 0; i < table; i++)
             s.pages[i] = i % (info->page_count < SEED_PAGES ? info->page_count : SEED_PAGES);
-        uint32_t rows = info->max_rows < SEED_ROWS_MAX ? info->max_rows : SEED_ROWS_MAX;
-        if (rows > info->max_sequences)
-            rows = info->max_sequences;
-        measure_decode(&s, 1, 0);
-        measure_prefill(&s, limit);
-        measure_decode(&s, rows, 0);
-        measure_decode(&s, 1, SEED_DEPTH < limit / 2 ? SEED_DEPTH : limit / 2);
+        measure(&s, limit);
     }
     free(s.tokens);
     free(s.pages);

@@ -27,7 +27,7 @@ static status map_descriptor(file_map *out, int fd, const char *path, size_t siz
     void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
         return error_set(err, ERR_IO, "%s: cannot be mapped: %s", path, strerror(errno));
-    *out = (file_map){data, (size_t)st.st_size};
+    *out = (file_map){data, (size_t)st.st_size, fd};
     return OK;
 }
 
@@ -37,38 +37,54 @@ status file_map_open(file_map *out, const char *path, size_t size_min, error *er
     if (fd < 0)
         return error_set(err, ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
     status code = map_descriptor(out, fd, path, size_min, err);
-    close(fd);
+    if (code)
+        close(fd);
     return code;
 }
 
 void file_map_close(file_map *map)
 {
-    if (map->data)
+    if (map->data) {
         munmap((void *)(uintptr_t)map->data, map->size);
+        close(map->fd);
+    }
     *map = (file_map){0};
 }
 
-static void advise(const void *data, size_t size, int advice)
+/* The whole pages inside; false: there are none. */
+static bool whole_pages(const void *data, size_t size, uintptr_t *start, size_t *bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = ((uintptr_t)data + page - 1) / page * page;
-    uintptr_t end = ((uintptr_t)data + size) / page * page;
-    if (start < end)
-        madvise((void *)start, end - start, advice); /* posix_madvise's DONTNEED does nothing in glibc */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = ((uintptr_t)data + size) / page * page;
+    *start = ((uintptr_t)data + page - 1) / page * page;
+    *bytes = end > *start ? end - *start : 0;
+    return *bytes > 0;
 }
 
-void file_map_release(const void *data, size_t size, bool forget)
+bool file_map_holds(const file_map *map, const void *data)
 {
-#ifdef MADV_PAGEOUT
+    const uint8_t *at = data, *start = map->data;
+    return start && at >= start && at < start + map->size;
+}
+
+void file_map_release(const file_map *map, const void *data, size_t size, bool forget)
+{
+    uintptr_t start;
+    size_t bytes;
+    if (!whole_pages(data, size, &start, &bytes))
+        return;
+    madvise((void *)start, bytes, MADV_DONTNEED); /* posix_madvise's DONTNEED does nothing in glibc */
+#ifdef POSIX_FADV_DONTNEED
     if (forget)
-        advise(data, size, MADV_PAGEOUT);
+        posix_fadvise(map->fd, (off_t)(start - (uintptr_t)map->data), (off_t)bytes, POSIX_FADV_DONTNEED);
 #else
-    (void)forget;
+    (void)map, (void)forget;
 #endif
-    advise(data, size, MADV_DONTNEED);
 }
 
 void file_map_expect(const void *data, size_t size)
 {
-    advise(data, size, MADV_WILLNEED);
+    uintptr_t start;
+    size_t bytes;
+    if (whole_pages(data, size, &start, &bytes))
+        madvise((void *)start, bytes, MADV_WILLNEED);
 }

@@ -12,12 +12,14 @@
 typedef struct {
     const void *data;
     size_t size;
+    int fd;
 } file_map;
 
 status file_map_open(file_map *out, const char *path, size_t size_min, error *err); /* regular files only */
 void file_map_close(file_map *map);                                                 /* zeroed maps are allowed */
+bool file_map_holds(const file_map *map, const void *data);
 /* Advice: the whole pages inside may leave this process; `forget`: the system's cache of the file too. */
-void file_map_release(const void *data, size_t size, bool forget);
+void file_map_release(const file_map *map, const void *data, size_t size, bool forget);
 void file_map_expect(const void *data, size_t size); /* advice: these bytes are read next */
 
 #endif

@@ -175,8 +175,9 @@ static const char *gguf_format(const model_file *file)
 
 static void gguf_release(const model_file *file, const void *data, size_t bytes)
 {
-    if (file->shards[0].map.data)
-        file_map_release(data, bytes, file->forget);
+    for (size_t i = 0; i < file->shard_count; i++)
+        if (file_map_holds(&file->shards[i].map, data))
+            file_map_release(&file->shards[i].map, data, bytes, file->forget);
 }
 
 static void gguf_release_tensor(const model_file *file, const model_tensor *tensor)
@@ -188,7 +189,7 @@ static void gguf_release_all(const model_file *file)
 {
     for (size_t i = 0; i < file->shard_count; i++)
         if (file->shards[i].map.data)
-            file_map_release(file->shards[i].map.data, file->shards[i].map.size, file->forget);
+            file_map_release(&file->shards[i].map, file->shards[i].map.data, file->shards[i].map.size, file->forget);
 }
 
 const model_kind gguf_kind = {gguf_open, gguf_close, gguf_format, gguf_release, gguf_release_tensor, gguf_release_all};

@@ -326,10 +326,8 @@ static void hf_release(const model_file *file, const void *data, size_t bytes)
 {
     const hf_dir *dir = file->own;
     for (size_t i = 0; i < dir->file_count; i++) {
-        const file_map *map = &dir->files[i].map;
-        if ((const uint8_t *)data >= (const uint8_t *)map->data &&
-            (const uint8_t *)data < (const uint8_t *)map->data + map->size)
-            file_map_release(data, bytes, file->forget);
+        if (file_map_holds(&dir->files[i].map, data))
+            file_map_release(&dir->files[i].map, data, bytes, file->forget);
     }
 }
 
@@ -356,7 +354,8 @@ static void hf_release_all(const model_file *file)
 {
     const hf_dir *dir = file->own;
     for (size_t i = 0; i < dir->file_count; i++)
-        file_map_release(dir->files[i].map.data, dir->files[i].map.size, file->forget);
+        if (dir->files[i].map.data)
+            file_map_release(&dir->files[i].map, dir->files[i].map.data, dir->files[i].map.size, file->forget);
 }
 
 const model_kind hf_kind = {hf_open, hf_close, hf_format, hf_release, hf_release_tensor, hf_release_all};
