@@ -87,6 +87,9 @@ uint32_t prefix_cache_make_room(prefix_cache *c, uint32_t pages, uint32_t owner,
 /* How many pages would be free at most after prefix_cache_make_room for `owner`. O(1) or nearly; may be a little low.
  */
 uint32_t prefix_cache_available(const prefix_cache *c, uint32_t owner);
+/* Gives up one checkpoint above the cursor that its line has passed, so that only an edit far back would miss it: not
+ * the two nearest ones, nor one where lines part. False: there is none. */
+bool prefix_cache_give_passed(prefix_cache *c, const prefix_cursor *cursor);
 /* Of these, how many no session would miss: what is free and what was used once. A document that needs no more than
  * that displaces no warm chat. May be low. */
 uint32_t prefix_cache_spare(const prefix_cache *c, uint32_t owner);
@@ -95,7 +98,7 @@ void prefix_cache_trim(prefix_cache *c, uint64_t now_us); /* the budget and the 
  * nobody finds them from now on. Returns the pages that were freed. */
 uint32_t prefix_cache_forget(prefix_cache *c, uint32_t first, uint32_t count);
 void prefix_cache_set_floor(prefix_cache *c, uint32_t owner, uint32_t pages);
-void prefix_cache_set_idle_max(prefix_cache *c, uint32_t pages); /* from the next trim on */
+void prefix_cache_set_idle_max(prefix_cache *c, uint32_t pages);               /* from the next trim on */
 void prefix_cache_set_cost(prefix_cache *c, double token_us, double depth_us); /* the step model's newest */
 
 typedef struct {

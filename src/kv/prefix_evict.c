@@ -322,6 +322,22 @@ uint32_t prefix_cache_make_room(prefix_cache *c, uint32_t pages, uint32_t owner,
     return page_pool_read_counts(c->pool).free;
 }
 
+bool prefix_cache_give_passed(prefix_cache *c, const prefix_cursor *cursor)
+{
+    uint32_t at = node_number(c, cursor->node), seen = 0;
+    prefix_drain(c);
+    for (; at && !node_at(c, at)->root; at = node_at(c, at)->parent) {
+        const prefix_node *n = node_at(c, at);
+        if (!n->has_state || seen++ < 2 || !n->state_counted || !n->first_child)
+            continue;
+        if (node_at(c, n->first_child)->next_sibling)
+            continue;
+        give_up_state(c, at, EVICTED_ROOM);
+        return true;
+    }
+    return false;
+}
+
 uint32_t prefix_cache_available(const prefix_cache *c, uint32_t owner)
 {
     prefix_drain((prefix_cache *)c); /* what others did since, not what the caller sees */

@@ -381,7 +381,7 @@ bool scheduler_cache_begin(scheduler *s, sequence *seq)
     bool restore = restore_pays(s, seq);
     if (!restore && c->memory_tail > 0)
         scheduler_tail_hold(s, seq);
-    uint32_t pages = !restore ? (c->tail_held ? c->match.pages : c->match.usable)
+    uint32_t pages = !restore                         ? (c->tail_held ? c->match.pages : c->match.usable)
                      : c->match.pages < c->tier_pages ? c->match.pages
                                                       : c->tier_pages;
     page_id *state = s->state_pages ? scheduler_state_table(s, seq, CAPTURES_MAX) : NULL;

@@ -1,6 +1,7 @@
-/* sched/scheduler_tail.c: the partly filled page behind the whole ones: found in memory or in a tier, copied or restored
- * when a sequence starts, left behind when one ends. A model with a recurrent state needs the state at that very token:
- * a tail brings it along, in memory and in the tiers. There it is a page like others, under a key over fewer tokens. */
+/* sched/scheduler_tail.c: the partly filled page behind the whole ones: found in memory or in a tier, copied or
+ * restored when a sequence starts, left behind when one ends. A model with a recurrent state needs the state at that
+ * very token: a tail brings it along, in memory and in the tiers. There it is a page like others, under a key over
+ * fewer tokens. */
 #include "sched/scheduler_state.h"
 
 #include <assert.h>
@@ -69,7 +70,8 @@ bool scheduler_tail_in_tiers(scheduler *s, sequence *seq)
     most = most_behind(s, seq, depth);
     if (c->tier_tail > 0)
         c->tier_pages = depth;
-    if (c->tail_known || !tails_is_open(&s->tails) || depth == 0 || most == 0 || (c->memory_tail > 0 && depth == c->match.pages))
+    if (c->tail_known || !tails_is_open(&s->tails) || depth == 0 || most == 0 ||
+        (c->memory_tail > 0 && depth == c->match.pages))
         return true;
     if (!c->tail_ask)
         c->tail_ask = ask_for(s, seq, depth, most);
@@ -143,16 +145,18 @@ static bool worth_a_tail(const scheduler *s, const sequence *seq)
            seq->admitted_us >= s->forgotten_us[seq->tenant];
 }
 
-/* Room that no session would miss: theirs is worth more than up to a page of tokens. */
+/* Room that no other session would miss: theirs is worth more than up to a page of tokens. Of its own it gives a
+ * checkpoint that it has left behind. */
 static bool take_state_pages(scheduler *s, const sequence *seq, page_id *out)
 {
-    uint32_t each = 1 + s->state_pages, spare = s->state_pages + 2 * scheduler_running(s);
-    if (each > s->tails.config.pages_max)
+    uint32_t owner = scheduler_owner(seq), count = s->state_pages; /* its other pages are about to be free */
+    if (1 + count > s->tails.config.pages_max)
         return false;
-    if (prefix_cache_spare(s->prefixes, scheduler_owner(seq)) + tails_pages(&s->tails) < spare)
+    if (prefix_cache_spare(s->prefixes, owner) + tails_pages(&s->tails) >= count)
+        while (prefix_cache_spare(s->prefixes, owner) < count && tails_drop_one(&s->tails)) {}
+    else if (!prefix_cache_give_passed(s->prefixes, &seq->cache.cursor))
         return false;
-    while (prefix_cache_spare(s->prefixes, scheduler_owner(seq)) < spare && tails_drop_one(&s->tails)) {}
-    return scheduler_take_pages(s, seq, s->state_pages, out);
+    return scheduler_take_pages(s, seq, count, out);
 }
 
 void scheduler_tail_save(scheduler *s, sequence *seq)
@@ -164,6 +168,7 @@ void scheduler_tail_save(scheduler *s, sequence *seq)
         return;
     page_id *state = scheduler_state_table(s, seq, 0); /* there is no chunk, so nothing else is in it */
     assert(c->capture_count == 0);
+    tails_drop(&s->tails, c->tail_serial); /* the turn that it began is over */
     if (!take_state_pages(s, seq, state))
         return;
     status st = s->runner->ops->state_save(s->runner, seq->slot, state);
@@ -188,8 +193,6 @@ void scheduler_tail_put(scheduler *s, sequence *seq)
     uint32_t count = seq->kv_count % s->page_tokens, depth = seq->kv_count / s->page_tokens;
     page_id *state = s->state_pages ? scheduler_state_table(s, seq, 0) : NULL;
     if (worth_a_tail(s, seq) && c->cursor.depth == depth && (!state || c->tail_saved)) {
-        if (state && c->tail_serial) /* its turn is over; without a state it is a beginning of this one at most */
-            tails_drop(&s->tails, c->tail_serial);
         new_tail made = {.before = key_before(s, seq, depth),
                          .owner = scheduler_owner(seq),
                          .count = count,

@@ -33,10 +33,10 @@ typedef struct {             /* between a sequence and the prefix cache: see sch
     uint64_t tail_serial;                    /* of the tail that it went on in; 0: none */
     uint32_t tail_holder, tail_state_holder; /* of tier_tail */
     tier_ask *tail_ask;
-    uint32_t planned_parts;  /* that were there when its chunk was planned last */
-    uint32_t needed_parts;   /* before its chunk can go on */
-    uint32_t rolling;        /* position of the state that its rolling pages hold; 0: none */
-    uint32_t own_from;       /* pages before it were in memory: the tiers have been offered them */
+    uint32_t planned_parts; /* that were there when its chunk was planned last */
+    uint32_t needed_parts;  /* before its chunk can go on */
+    uint32_t rolling;       /* position of the state that its rolling pages hold; 0: none */
+    uint32_t own_from;      /* pages before it were in memory: the tiers have been offered them */
     tier_ask *ask;
     tier_restore *restore;
     uint32_t capture_count;  /* of the open chunk */

@@ -149,10 +149,7 @@ void step_model_seed(step_model *m, runner *r, hw_clock *clock)
     const runner_info *info = &r->info;
     uint64_t pool_tokens = (uint64_t)info->page_count * info->page_tokens;
     uint32_t limit = pool_tokens < info->context_length ? (uint32_t)pool_tokens : info->context_length;
-    seeder s = {.model = m,
-                .runner = r,
-                .clock = clock,
-                .overrun_us = INFINITY};
+    seeder s = {.model = m, .runner = r, .clock = clock, .overrun_us = INFINITY};
     s.greedy = (sampling_params){.top_p = 1, .typical_p = 1, .repetition_penalty = 1};
     uint32_t table = (limit + info->page_tokens - 1) / info->page_tokens;
     s.tokens = calloc((size_t)limit + 2, sizeof *s.tokens);

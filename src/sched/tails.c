@@ -158,8 +158,7 @@ uint32_t tails_peek(const tails *t, prefix_key before, const int32_t *tokens, ui
     return search(t, before, tokens, most, &at);
 }
 
-uint32_t tails_find(tails *t, prefix_key before, const int32_t *tokens, uint32_t most, uint64_t now_us,
-                    found_tail *out)
+uint32_t tails_find(tails *t, prefix_key before, const int32_t *tokens, uint32_t most, uint64_t now_us, found_tail *out)
 {
     uint32_t at = 0, count = search(t, before, tokens, most, &at);
     if (count > 0) {

@@ -41,8 +41,8 @@ typedef struct {                 /* a 0 means the default in brackets */
     uint32_t parts;              /* [2] of a page: kv/page_mover.h */
     uint64_t state_bytes;        /* [0] said to be the size of a recurrent state; > 0: one is kept */
     uint32_t state_pages;        /* [as many as it needs] that hold it */
-    bool copies;            /* a sequence may go on inside a copied page (page_copy), as the real models do; where states
-                               are kept it always may */
+    bool copies; /* a sequence may go on inside a copied page (page_copy), as the real models do; where states
+                    are kept it always may */
     const sim_voice *voice; /* [made-up words]; copied */
     /* [none]; copied. Then times and bytes come from them instead of from the numbers above (but a state's and KV's
      * bytes where they have none), parts of a microsecond are carried over to the next step, and a prefill stops at the

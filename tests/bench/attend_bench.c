@@ -1,7 +1,7 @@
 /* How fast is attention? SmolLM2's shape (9 heads on 3 KV heads of 64 channels, 30 layers): a whole prompt at once, the
- * last chunk of a long prompt, a short turn behind it, and one decode step at depth 4096, for 1 and 2 threads. Other shapes: arguments
- * HEADS KV_HEADS HEAD_DIM LAYERS. HEADWAY_CPU picks the kernels, ATTEND_KV the type (f16, bf16, q8, q4). Prints the
- * best of several runs. */
+ * last chunk of a long prompt, a short turn behind it, and one decode step at depth 4096, for 1 and 2 threads. Other
+ * shapes: arguments HEADS KV_HEADS HEAD_DIM LAYERS. HEADWAY_CPU picks the kernels, ATTEND_KV the type (f16, bf16, q8,
+ * q4). Prints the best of several runs. */
 #include "base/clock.h"
 #include "unit/tensor/attend_fixture.h"
 

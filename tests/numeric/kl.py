@@ -7,6 +7,8 @@ KV_TYPES is a list such as f16,q8,q4: one line of results has each; with q8 llam
 Runs in an environment with torch, transformers and gguf; MODEL_LOGITS is build/tools/model_logits. Prompts are 64
 seeded pieces of
 this repository's own documents and sources, 96 tokens each, tokenized by llama.cpp so that all three see the same ids.
+The last line has the ratio of the two means over the same prompts, with the range that 95% of draws of as many prompts
+give.
 """
 import glob, json, os, random, subprocess, sys, tempfile
 import numpy as np
@@ -81,6 +83,14 @@ def logits_of_all(model_path, tool, python, group, types):
         return prompts, out
 
 
+def paired(ours, theirs, rounds=10000):
+    """Ratio of the means over the same prompts, and where 95% of them lie when the prompts are drawn again."""
+    ours, theirs, rng = np.array(ours), np.array(theirs), np.random.default_rng(1)
+    drawn = rng.integers(0, len(ours), (rounds, len(ours)))
+    ratios = ours[drawn].mean(1) / theirs[drawn].mean(1)
+    return [float(ours.mean() / theirs.mean()), *map(float, np.quantile(ratios, (0.025, 0.975)))]
+
+
 def main():
     import torch, transformers
     transformers.utils.logging.disable_progress_bar()
@@ -108,6 +118,10 @@ def main():
             for name, v in sorted(sums.items())
         }
         print(json.dumps({"model": file, "prompts": done, **so_far}), flush=True)
+    for kv in types:
+        if ("llama.cpp", kv) in sums:
+            ratio = paired(sums["headway", kv], sums["llama.cpp", kv])
+            print(json.dumps({"model": file, "prompts": done, "kv": kv, "headway_by_llama_cpp": ratio}), flush=True)
 
 
 main()

@@ -1,6 +1,7 @@
 /* model/file/file_map.c: POSIX mmap, Linux and macOS. */
-#define _GNU_SOURCE /* madvise, here and on macOS */
-#define _DARWIN_C_SOURCE
+#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
+#define _DARWIN_C_SOURCE /* madvise */
+#endif
 #include "model/file/file_map.h"
 
 #include <errno.h>

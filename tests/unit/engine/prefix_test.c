@@ -47,6 +47,34 @@ static void every_turn_finds_the_one_before(void **unused)
         check_turns(kind);
 }
 
+/* In a pool that its own checkpoints fill, a session gives those that it has left behind for where it goes on. */
+static void a_session_that_fills_the_pool_goes_on_where_it_ended(void **unused)
+{
+    (void)unused;
+    world w;
+    memset(&w, 0, sizeof w);
+    w.random = (rng){8};
+    sim_config config = box(STATEFUL, 240);
+    config.state_pages = 30;
+    fixture_open(&w.f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+    talk *t = &w.talks[0];
+    say(&w, t, 700);
+    answer(&w, t, 64);
+    for (int turn = 0; turn < 10; turn++) {
+        uint32_t before = t->count;
+        say(&w, t, 20);
+        request *r = ask(&w, t, 64);
+        uint64_t id = r->id;
+        fixture_submit(&w.f, r);
+        run(&w);
+        for (uint32_t i = 0; i < w.f.ledger[id].count; i++)
+            t->tokens[t->count++] = w.f.ledger[id].tokens[i];
+        if (turn > 0) /* by then it is a session */
+            assert_int_equal(cached_of(&w, id), before);
+    }
+    close_world(&w);
+}
+
 static void tenants_see_their_own_only(void **unused)
 {
     (void)unused;
@@ -211,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_turn_finds_the_one_before),
+        cmocka_unit_test(a_session_that_fills_the_pool_goes_on_where_it_ended),
         cmocka_unit_test(tenants_see_their_own_only),
         cmocka_unit_test(the_same_prompt_at_once_is_read_once),
         cmocka_unit_test(an_aborted_prompt_is_not_read_again),
