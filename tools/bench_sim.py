@@ -23,10 +23,12 @@ from cache_client import CONFIGS, synth
 from cadence_client import Failed, Server, Trace, median, quantile
 
 POLICIES = ("cadence", "gate", "chunked", "prefill-first", "decode-first")
-LOADS = {  # the flags of bench and simulate
-    "agents": ["agents", "--agents", "3", "--requests", "24"],
-    "documents": ["documents", "--workers", "2", "--requests", "5"],
-    "mixed": ["mixed", "--agents", "2", "--workers", "2", "--requests", "4"],
+# The flags of bench and simulate. Enough streams beside each prompt that its chunks are clearly more than one gap in a
+# hundred: with half as many, two or three of 200 gaps are a whole chunk, and p99 stands on an edge.
+LOADS = {
+    "agents": ["agents", "--agents", "5", "--requests", "30"],
+    "documents": ["documents", "--workers", "3", "--requests", "7"],
+    "mixed": ["mixed", "--agents", "3", "--workers", "3", "--requests", "6"],
 }
 QUICK = {
     "agents": ["agents", "--agents", "2", "--requests", "6", "--scale", "0.2"],

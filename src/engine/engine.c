@@ -495,10 +495,13 @@ static void account(engine *e, const step_plan *plan, const step_result *result,
 
 static void fail_slot(engine *e, uint32_t slot, const char *text, uint64_t now_us)
 {
-    if (scheduler_is_orphan(e->scheduler, slot))
+    if (scheduler_is_orphan(e->scheduler, slot)) {
         scheduler_fail_orphan(e->scheduler, slot);
-    else
-        finish_with_error(e, (job *)scheduler_at(e->scheduler, slot), text, now_us);
+    } else {
+        sequence *seq = scheduler_at(e->scheduler, slot);
+        seq->broken = true;
+        finish_with_error(e, (job *)seq, text, now_us);
+    }
 }
 
 static void fail_plan(engine *e, const step_plan *plan, const error *err, uint64_t now_us)

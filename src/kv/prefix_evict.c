@@ -324,16 +324,18 @@ uint32_t prefix_cache_make_room(prefix_cache *c, uint32_t pages, uint32_t owner,
 
 bool prefix_cache_give_passed(prefix_cache *c, const prefix_cursor *cursor)
 {
-    uint32_t at = node_number(c, cursor->node), seen = 0;
+    uint32_t at = node_number(c, cursor->node), seen = 0, given = 0;
     prefix_drain(c);
     for (; at && !node_at(c, at)->root; at = node_at(c, at)->parent) {
         const prefix_node *n = node_at(c, at);
-        if (!n->has_state || seen++ < 2 || !n->state_counted || !n->first_child)
+        if (!n->has_state)
             continue;
-        if (node_at(c, n->first_child)->next_sibling)
-            continue;
-        give_up_state(c, at, EVICTED_ROOM);
-        return true;
+        if (given) {
+            give_up_state(c, given, EVICTED_ROOM);
+            return true;
+        }
+        bool alone = n->first_child && !node_at(c, n->first_child)->next_sibling && n->owner == cursor->owner;
+        given = seen++ >= 2 && n->state_counted && alone ? at : 0;
     }
     return false;
 }

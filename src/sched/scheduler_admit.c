@@ -35,6 +35,8 @@ static bool has_room(const scheduler *s, const sequence *seq)
     uint32_t tokens = sequence_history(seq) + 1; /* and the place of the token that comes out */
     uint64_t want = scheduler_pages_for(s, tokens < limit ? tokens : limit) + running;
     want -= seq->cache.match.in_use < want ? seq->cache.match.in_use : want;
+    if (running > 0 && !seq->cold && (s->state_pages || seq->cache.memory_tail)) /* held until it has its own */
+        want += s->state_pages + 1;
     if (!s->policy->in_order && is_lesser(seq)) {
         if (s->lesser_running >= info->max_sequences - info->max_sequences / 4)
             return false;
@@ -44,7 +46,8 @@ static bool has_room(const scheduler *s, const sequence *seq)
     /* For a while a document beside others takes no room that a session would miss. */
     bool young = s->now_us < seq->arrived_us + modest_us;
     bool modest = is_lesser(seq) && running > 0 && young && s->prefixes && !seq->request->keep;
-    uint32_t room = modest ? prefix_cache_spare(s->prefixes, scheduler_owner(seq)) : scheduler_room(s, seq);
+    uint32_t room = modest ? prefix_cache_spare(s->prefixes, scheduler_owner(seq)) + tails_pages(&s->tails)
+                           : scheduler_room(s, seq);
     return s->free_slot_count > 0 && room >= want;
 }
 
@@ -81,7 +84,7 @@ static void withdraw(scheduler *s, sequence *seq)
     scheduler_set_backlog(s, seq);
 }
 
-static void admit(scheduler *s, sequence *seq, uint64_t now_us)
+static bool try_admit(scheduler *s, sequence *seq, uint64_t now_us)
 {
     uint32_t slot = s->free_slots[--s->free_slot_count];
     s->slots[slot] = seq;
@@ -98,19 +101,29 @@ static void admit(scheduler *s, sequence *seq, uint64_t now_us)
     bool grown = !st && begun && scheduler_grow_pages(s, seq, sequence_history(seq));
     if (!grown || !scheduler_cache_start(s, seq)) {
         withdraw(s, seq);
+        seq->cold |= !grown;
         if (!st)
-            return;
+            return false;
         seq->open_status = st;
         scheduler_move_to(s, seq, PHASE_FAILED);
         scheduler_set_backlog(s, seq);
-        return;
+        return true;
     }
+    seq->cold = false;
     if (seq->admitted_us == 0)
         seq->admitted_us = now_us;
     s->lesser_running += is_lesser(seq);
     s->tenant_running[seq->tenant]++;
     scheduler_set_backlog(s, seq);
     scheduler_tell(s, seq, MOVE_ADMITTED);
+    return true;
+}
+
+/* The pages that a state or a tail lies in were counted as room, and it held them: without them there is enough. */
+static void admit(scheduler *s, sequence *seq, uint64_t now_us)
+{
+    if (!try_admit(s, seq, now_us) && seq->cold)
+        try_admit(s, seq, now_us);
 }
 
 /* ---- giving up ---- */

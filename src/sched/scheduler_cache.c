@@ -378,12 +378,14 @@ bool scheduler_cache_begin(scheduler *s, sequence *seq)
     c->captures = s->captures ? s->captures + (size_t)seq->slot * CAPTURES_MAX : NULL;
     if (!takes_part(s, seq))
         return true;
-    bool restore = restore_pays(s, seq);
-    if (!restore && c->memory_tail > 0)
+    bool restore = !seq->cold && restore_pays(s, seq);
+    if (!restore && c->memory_tail > 0 && !seq->cold)
         scheduler_tail_hold(s, seq);
-    uint32_t pages = !restore                         ? (c->tail_held ? c->match.pages : c->match.usable)
-                     : c->match.pages < c->tier_pages ? c->match.pages
-                                                      : c->tier_pages;
+    uint32_t pages = c->tail_held ? c->match.pages : c->match.usable;
+    if (restore)
+        pages = c->match.pages < c->tier_pages ? c->match.pages : c->tier_pages;
+    else if (seq->cold)
+        pages = 0;
     page_id *state = s->state_pages ? scheduler_state_table(s, seq, CAPTURES_MAX) : NULL;
     prefix_cache_open(s->prefixes, &c->cursor, c->space, scheduler_owner(seq), seq->request->prompt, pages, s->now_us,
                       seq->pages, restore || c->tail_held ? NULL : state);

@@ -269,7 +269,7 @@ static void append_token(sequence *seq, int32_t token, uint64_t now_us)
 static void learn(scheduler *s, const step_plan *plan, const step_result *result, double us, uint64_t end_us)
 {
     const prefill_chunk *c = &plan->chunk;
-    if (plan->kind == STEP_DECODE) {
+    if (plan->kind == STEP_DECODE || (plan->kind == STEP_FUSED && result->stalled)) { /* it went without its chunk */
         step_model_saw_decode(&s->model, plan->row_count, kv_of_rows(plan), us);
     } else if (plan->kind == STEP_FUSED) {
         step_model_saw_fused(&s->model, plan->row_count, kv_of_rows(plan), c->position, c->token_count, us);
@@ -285,9 +285,9 @@ static void learn(scheduler *s, const step_plan *plan, const step_result *result
 }
 
 /* Whose time was it? */
-static void charge(scheduler *s, const step_plan *plan, double us)
+static void charge(scheduler *s, const step_plan *plan, const step_result *result, double us)
 {
-    bool chunk = plan->chunk.token_count > 0;
+    bool chunk = plan->chunk.token_count > 0 && !(plan->kind == STEP_FUSED && result->stalled);
     uint32_t batch_rows = 0, rows = plan->row_count;
     for (uint32_t i = 0; i < rows; i++)
         batch_rows += s->slots[plan->rows[i].seq]->batch;
@@ -349,7 +349,7 @@ void scheduler_apply(scheduler *s, const step_plan *plan, const step_result *res
     double us = end_us > start_us ? (double)(end_us - start_us) : 0;
     s->now_us = end_us;
     learn(s, plan, result, us, end_us);
-    charge(s, plan, us);
+    charge(s, plan, result, us);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         sequence *seq = scheduler_at(s, plan->rows[i].seq);
         seq->kv_count++;

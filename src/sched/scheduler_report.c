@@ -74,7 +74,7 @@ uint32_t scheduler_forget(scheduler *s, int tenant)
         return 0;
     for (uint32_t i = 0; i < TENANTS_MAX; i++)
         if (tenant < 0 || i == (uint32_t)tenant)
-            s->forgotten_us[i] = s->now_us;
+            s->forgotten_us[i] = s->now_us + 1; /* what started at this very time is forgotten too */
     uint32_t first = tenant < 0 ? 0 : 2 * (uint32_t)tenant, count = tenant < 0 ? PREFIX_OWNERS_MAX : 2;
     return prefix_cache_forget(s->prefixes, first, count) + tails_forget(&s->tails, first, count);
 }

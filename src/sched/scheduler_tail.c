@@ -149,11 +149,12 @@ static bool worth_a_tail(const scheduler *s, const sequence *seq)
  * checkpoint that it has left behind. */
 static bool take_state_pages(scheduler *s, const sequence *seq, page_id *out)
 {
-    uint32_t owner = scheduler_owner(seq), count = s->state_pages; /* its other pages are about to be free */
+    uint32_t owner = scheduler_owner(seq), count = s->state_pages;
+    uint32_t spare = count + 2 * (scheduler_running(s) - 1); /* for the others to grow; its own pages go */
     if (1 + count > s->tails.config.pages_max)
         return false;
-    if (prefix_cache_spare(s->prefixes, owner) + tails_pages(&s->tails) >= count)
-        while (prefix_cache_spare(s->prefixes, owner) < count && tails_drop_one(&s->tails)) {}
+    if (prefix_cache_spare(s->prefixes, owner) + tails_pages(&s->tails) >= spare)
+        while (prefix_cache_spare(s->prefixes, owner) < spare && tails_drop_one(&s->tails)) {}
     else if (!prefix_cache_give_passed(s->prefixes, &seq->cache.cursor))
         return false;
     return scheduler_take_pages(s, seq, count, out);
@@ -163,7 +164,7 @@ void scheduler_tail_save(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     c->tail_saved = false;
-    if (s->state_pages == 0 || seq->phase != PHASE_DECODE || c->restore || !worth_a_tail(s, seq) ||
+    if (s->state_pages == 0 || seq->phase != PHASE_DECODE || seq->broken || c->restore || !worth_a_tail(s, seq) ||
         c->cursor.depth != seq->kv_count / s->page_tokens)
         return;
     page_id *state = scheduler_state_table(s, seq, 0); /* there is no chunk, so nothing else is in it */
@@ -201,7 +202,7 @@ void scheduler_tail_put(scheduler *s, sequence *seq)
                          .state = state,
                          .session = c->cursor.continues};
         tails_put(&s->tails, &made, s->now_us);
-        if (scheduler_worth_storing(s, seq))
+        if (depth > 0 && scheduler_worth_storing(s, seq)) /* nobody asks the tiers for less than a page */
             store(s, seq, depth, count, state);
     }
     if (c->tail_saved)

@@ -70,6 +70,8 @@ struct sequence {
     uint64_t last_token_us; /* 0: none yet, or its cadence was broken off: paused, or put back to the queue */
     double backlog_us;      /* predicted: what its prompt still takes; in the lane's sum while it waits or prefills */
     bool preempted;         /* since its last token */
+    bool broken;            /* a step with it failed: what its state holds is unknown */
+    bool cold;              /* there was no room for a state or a tail to begin with beside its own pages */
     bool orphan, wanted;    /* cancelled, its chunk is kept for a while; somebody with the same prompt waits for it */
     uint64_t orphaned_us;
     sequence_cache cache;

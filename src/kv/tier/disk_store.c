@@ -288,8 +288,8 @@ static bool evict(disk_tier *t, uint32_t keep_max)
 
 bool disk_store_shrink(disk_tier *t)
 {
-    while (!segments_fit(t, t->active ? 2 : 1)) {
-        uint32_t left = t->active && t->active->used < t->slots ? t->slots - t->active->used : 0;
+    while (!segments_fit(t, t->active ? 2 : 1)) { /* several times where segments are hardly used */
+        uint32_t left = t->active && t->active->used < t->slots ? t->slots - t->active->used - 1 : 0;
         if (!evict(t, left < t->slots / 2 ? left : t->slots / 2))
             return false;
     }
@@ -349,6 +349,7 @@ bool disk_store_put(disk_tier *t, const tier_page *page)
     if (!disk_store_room(t))
         return false;
     disk_segment *s = t->active;
+    assert(s->used < s->room);
     make_record(t, page);
     if (!disk_io_write(t->io, s->fd, t->record, t->shape.record_bytes, at_slot(t, s->used))) {
         disk_store_trouble(t, disk_segment_name(s->number).name);

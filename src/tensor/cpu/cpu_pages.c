@@ -1,5 +1,7 @@
 /* tensor/cpu/cpu_pages.c: a page's bytes from outside. A page is one run of memory (cpu_kv.h). What comes from outside
- * may be a recurrent state: the page is marked, so that it is zeroed before it takes keys and values again. */
+ * may be a recurrent state: the page is marked, so that it is zeroed before it takes keys and values again. So is one
+ * that is not filled at once: a tier may get it as it is, and what others had in it is not for whoever reads it there.
+ */
 #include "tensor/cpu/cpu_kv.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/cpu_os.h"
@@ -14,9 +16,12 @@ void cpu_kv_take_pages(const kv_write_args *a)
         const kv_segment *s = &a->segments[i];
         uint32_t first = (s->position + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
         uint32_t end = (s->position + s->row_count + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
-        for (uint32_t p = first; p < end; p++)
-            if (atomic_exchange_explicit(&cache->foreign[s->pages[p]], 0, memory_order_relaxed))
+        for (uint32_t p = first; p < end; p++) {
+            bool foreign = atomic_exchange_explicit(&cache->foreign[s->pages[p]], 0, memory_order_relaxed);
+            bool filled = (p + 1) * KV_PAGE_TOKENS <= s->position + s->row_count;
+            if (foreign || !filled)
                 memset(cache->memory + s->pages[p] * cache->page_bytes, 0, cache->page_bytes);
+        }
     }
 }
 

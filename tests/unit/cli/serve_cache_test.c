@@ -48,7 +48,7 @@ static void sessions_take_their_pages_and_states(void **state)
     assert_int_equal(serve_cache_open(&c, &dense, &out, &err), OK);
     assert_int_equal(out.idle_bytes, (4 * 4) << 20); /* 100 tokens: 4 pages */
     assert_int_equal(serve_cache_open(&c, &hybrid, &out, &err), OK);
-    assert_int_equal(out.idle_bytes, (4 * (4 + 2 * 4)) << 20);
+    assert_int_equal(out.idle_bytes, (4 * (4 + 3 * 4)) << 20);
     assert_int_equal(READ("--cache-sessions", "1"), OK); /* at most 24,000 tokens of the context */
     assert_int_equal(serve_cache_open(&c, &dense, &out, &err), OK);
     assert_int_equal(out.idle_bytes, 750 << 20);

@@ -75,6 +75,35 @@ static void a_session_that_fills_the_pool_goes_on_where_it_ended(void **unused)
     close_world(&w);
 }
 
+/* It needs nearly all of the pool, and the state that it could begin with lies in the rest. */
+static void a_session_as_large_as_the_pool_is_answered(void **unused)
+{
+    (void)unused;
+    for (uint32_t pages = 60; pages <= 96; pages += 2) {
+        world w;
+        memset(&w, 0, sizeof w);
+        w.random = (rng){pages};
+        sim_config config = box(STATEFUL, pages);
+        config.state_pages = 10;
+        config.context_length = 0; /* what the pool holds */
+        fixture_open(&w.f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+        talk *t = &w.talks[0];
+        say(&w, t, 500);
+        for (int turn = 0; turn < 20 && t->count + 60 < pages * 16; turn++) {
+            request *r = ask(&w, t, 20);
+            uint64_t id = r->id;
+            fixture_submit(&w.f, r);
+            fixture_run(&w.f);
+            assert_int_equal(w.f.ledger[id].finished, 1);
+            assert_int_equal(w.f.ledger[id].count, 20);
+            for (uint32_t i = 0; i < 20; i++)
+                t->tokens[t->count++] = w.f.ledger[id].tokens[i];
+            say(&w, t, 13);
+        }
+        close_world(&w);
+    }
+}
+
 static void tenants_see_their_own_only(void **unused)
 {
     (void)unused;
@@ -240,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_turn_finds_the_one_before),
         cmocka_unit_test(a_session_that_fills_the_pool_goes_on_where_it_ended),
+        cmocka_unit_test(a_session_as_large_as_the_pool_is_answered),
         cmocka_unit_test(tenants_see_their_own_only),
         cmocka_unit_test(the_same_prompt_at_once_is_read_once),
         cmocka_unit_test(an_aborted_prompt_is_not_read_again),

@@ -118,6 +118,33 @@ static void a_smaller_cap_holds_from_the_open_on(void **state)
     free(m.bytes);
 }
 
+/* Each life leaves a segment that is hardly used, so that room for the next one takes several of them. What survives of
+ * them must leave room for what is stored. */
+static void short_lives_leave_room(void **state)
+{
+    (void)state;
+    folder f = folder_make();
+    fake_mover m = fake_mover_of(2, PARTS, PART_BYTES);
+    rng r = {1};
+    for (uint32_t life = 0; life < 600 * rounds(); life++) {
+        tier *t = tier_over(&f, &m, 120 * RECORD, NULL);
+        assert_non_null(t);
+        for (uint64_t steps = 1 + rng_below(&r, 12); steps > 0; steps--) {
+            uint64_t n = rng_below(&r, NAMES);
+            store(t, &m, n);
+            assert_int_equal(load(t, &m, n), HIT);
+            for (uint64_t used = rng_below(&r, 8); used > 0; used--)
+                assert_int_not_equal(load(t, &m, rng_below(&r, NAMES)), WRONG);
+            if (rng_below(&r, 100) == 0)
+                assert_int_equal(t->ops->drop(t, 1 + rng_below(&r, 3), NULL), OK);
+        }
+        assert_true(folder_usage(&f).size <= 120 * RECORD);
+        t->ops->close(t);
+    }
+    folder_remove(&f);
+    free(m.bytes);
+}
+
 /* ---- killed -------------------------------------------------------------------------------------------------- */
 
 typedef struct { /* from the child: what it had done when it said so */
@@ -577,6 +604,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_naive_model),
         cmocka_unit_test(a_smaller_cap_holds_from_the_open_on),
+        cmocka_unit_test(short_lives_leave_room),
         cmocka_unit_test(keeps_what_was_flushed_when_it_is_killed),
         cmocka_unit_test(keeps_what_was_flushed_when_the_power_goes),
         cmocka_unit_test(keeps_what_is_used_when_the_power_goes_in_a_sweep),

@@ -175,11 +175,44 @@ static void bytes_come_back_in_other_pages(void **state)
     close_bench(&b);
 }
 
+static void write_tokens(bench *b, uint32_t count)
+{
+    view k = {b->k, 0, HEADS * DIM}, v = {b->v, 0, HEADS * DIM};
+    kv_segment segment = {PAGES, 0, 0, count};
+    for (uint32_t layer = 0; layer < LAYERS; layer++)
+        b->device->ops->kv_write(b->device, &(kv_write_args){b->cache, layer, k, v, &segment, 1});
+}
+
+/* A page with a few tokens goes to a tier as it is: nothing of who had it before may lie behind them. */
+static void behind_a_few_tokens_there_is_nothing(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TABLE_COUNT; t++)
+        for (uint32_t few = 1; few < 32; few += 6) {
+            bench fresh, used;
+            if (!open_bench(&fresh, TABLES[t]))
+                continue;
+            assert_true(open_bench(&used, TABLES[t]));
+            write_tokens(&used, TOKENS);
+            write_tokens(&used, few);
+            write_tokens(&fresh, few);
+            uint8_t *a = malloc(fresh.page_bytes), *b = malloc(fresh.page_bytes);
+            fresh.device->ops->kv_page_read(fresh.device, fresh.cache, PAGES[0], 0, fresh.page_bytes, a);
+            used.device->ops->kv_page_read(used.device, used.cache, PAGES[0], 0, used.page_bytes, b);
+            assert_memory_equal(a, b, fresh.page_bytes);
+            free(a);
+            free(b);
+            close_bench(&fresh);
+            close_bench(&used);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_page_held_never_shows),
         cmocka_unit_test(bytes_come_back_in_other_pages),
+        cmocka_unit_test(behind_a_few_tokens_there_is_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
