@@ -34,6 +34,7 @@ SCENARIOS = {
 def options():
     ap = bars.arguments(__doc__, "--json")
     ap.add_argument("--kinds", type=lambda text: text.split(","), default=[])
+    ap.add_argument("--tokenizer", help="a tokenizer.json for the large models [one of bytes]")
     ap.add_argument("--disk", help="a folder on the disk that is measured [the temporary one]")
     o = ap.parse_args()
     o.port = None

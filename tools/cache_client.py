@@ -140,9 +140,9 @@ def has_flag(o, flag, command="serve"):
     return flag in said.stdout + said.stderr
 
 
-def synth(o, config, out, kind="bf16"):
-    run = subprocess.run([o.headway, "synth", "--config", config, "--out", out, "--type", kind], capture_output=True,
-                         text=True)
+def synth(o, config, out, kind="bf16", tokenizer=None):
+    run = subprocess.run([o.headway, "synth", "--config", config, "--out", out, "--type", kind,
+                          *(["--tokenizer", tokenizer] if tokenizer else [])], capture_output=True, text=True)
     if run.returncode:
         raise Failed(f"headway synth: {run.stderr.strip()[-300:]}")
     return out
@@ -165,8 +165,11 @@ def big(o, name, kind="mxfp4"):
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(home, "headway", "bench")
     os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{name}.{kind}.gguf")
-    return path if os.path.exists(path) else synth(o, os.path.join(CONFIGS, name + ".json"), path, kind)
+    tokenizer = o.tokenizer if hasattr(o, "tokenizer") else None
+    path = os.path.join(folder, f"{name}.{kind}{'.tokenizer' if tokenizer else ''}.gguf")
+    if not os.path.exists(path):
+        synth(o, os.path.join(CONFIGS, name + ".json"), path, kind, tokenizer)
+    return path
 
 
 def wait_stored(server, timeout=60):

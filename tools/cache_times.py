@@ -161,25 +161,36 @@ def scenario_disk(o, report):
 # ---- a hybrid's return ----
 
 
+def short(number):
+    """What somebody says to hear more: with a byte tokenizer it is ten tokens, with another two."""
+    said = ("go on", "and then", "why", "what next", "more", "so")
+    return {"role": "user", "content": said[number % len(said)]}
+
+
 def return_of(o, report, model, tokens):
+    """An answer is one token: random weights say what a tokenizer that is not theirs writes in other ones."""
+    ram, disk = [], []
     with folder(o.disk) as path:
         flags = ["--model", model, "--ctx", str(tokens + 2048), "--parallel", "2", "--cache-disk", path]
         with Server(o, flags) as server:
-            writer = Writer(server, rng_of(o, "hybrid"))
-            session = Session(server, writer.talk(tokens, 20))
-            cold = session.ask(writer.question(), timeout=1800, tokens=4)
-            ram = [session.ask(writer.question(), tokens=4) for _ in range(3)]
+            session = Session(server, Writer(server, rng_of(o, "hybrid")).talk(tokens, 20))
+            cold = session.ask(short(0), timeout=1800, tokens=1)
+            ram += [session.ask(short(i), tokens=1) for i in range(1, 4)]
             wait_stored(server)
-        with Server(o, flags) as server:
-            session.server = server
-            disk = session.ask(writer.question(), tokens=4)
-            facts = cache_state(server)
-    ram_ms = median([s.ttft_ms() for s in ram])
+        for restart in range(3):
+            with Server(o, flags) as server:
+                session.server = server
+                disk.append(session.ask(short(restart), tokens=1))
+                facts = cache_state(server)
+                ram.append(session.ask(short(restart + 1), tokens=1))
+                wait_stored(server)
+    ram_ms, disk_ms = (median([s.ttft_ms() for s in turns]) for turns in (ram, disk))
+    found = disk[-1].usage
     report.note(f"{cold.usage['prompt_tokens']} tokens cold in {cold.ttft_ms() / 1e3:.1f} s; found {ram[-1].usage} in "
-                f"memory, {disk.usage} after a restart ({facts['hits']})", cold_ms=cold.ttft_ms())
+                f"memory, {found} after a restart ({facts['hits']})", cold_ms=cold.ttft_ms())
     report.check(f"hybrid, {tokens} tokens: back from memory, ms", "< 1000", ram_ms, ram_ms < 1000)
-    report.check(f"hybrid, {tokens} tokens: back from disk, ms", "< 1000", disk.ttft_ms(),
-                 disk.ttft_ms() < 1000 and disk.usage["cached_tokens"] > tokens // 2)
+    report.check(f"hybrid, {tokens} tokens: back from disk, ms", "< 1000", disk_ms,
+                 disk_ms < 1000 and found["cached_tokens"] > tokens // 2)
 
 
 def scenario_hybrid(o, report):
