@@ -87,13 +87,13 @@ uint32_t prefix_cache_make_room(prefix_cache *c, uint32_t pages, uint32_t owner,
 /* How many pages would be free at most after prefix_cache_make_room for `owner`. O(1) or nearly; may be a little low.
  */
 uint32_t prefix_cache_available(const prefix_cache *c, uint32_t owner);
+/* Of these, how many no session would miss: what is free and what was used once. A document that needs no more than
+ * that displaces no warm chat. May be low. */
+uint32_t prefix_cache_spare(const prefix_cache *c, uint32_t owner);
 /* Gives up one checkpoint of the cursor's owner above it that its line has passed, so that only an edit far back would
  * miss it: not the two nearest ones, nor the first of all (others may begin with it), nor one where lines part. False:
  * there is none. */
 bool prefix_cache_give_passed(prefix_cache *c, const prefix_cursor *cursor);
-/* Of these, how many no session would miss: what is free and what was used once. A document that needs no more than
- * that displaces no warm chat. May be low. */
-uint32_t prefix_cache_spare(const prefix_cache *c, uint32_t owner);
 void prefix_cache_trim(prefix_cache *c, uint64_t now_us); /* the budget and the TTL; cheap when nothing is due */
 /* All that belongs to owners in [first, first + count): idle pages at once, those in use when they are idle again, and
  * nobody finds them from now on. Returns the pages that were freed. */

@@ -24,7 +24,8 @@ typedef struct {
     void *wake_context;
 } tiering_config;
 
-status tiering_open(tiering **out, const tiering_config *config, error *err); /* takes the tiers even if it fails */
+/* Takes the tiers even if it fails. Memory for as many pages as they hold is asked for at once, 1 GiB at most. */
+status tiering_open(tiering **out, const tiering_config *config, error *err);
 /* Writes what waits (at most `flush_us`), ends the threads, open asks and restores, closes the tiers. Engine thread, or
  * when there is none any more. NULL allowed. */
 void tiering_close(tiering *t, uint64_t flush_us);

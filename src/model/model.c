@@ -130,6 +130,9 @@ static status load_weights(model *m, const model_file *file, const load_progress
         if (progress && progress->report)
             progress->report(progress->context, "packing weights", (i + 1.0) / c->layers);
     }
+    if (c->kv_layers == 0) /* a page would have no bytes, and checkpoints of the state lie in pages */
+        return error_set(err, ERR_UNSUPPORTED, "%s: no layer has attention: recurrent layers alone are not supported",
+                         model_file_path(file));
     count_bytes(m);
     return OK;
 }

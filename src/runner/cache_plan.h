@@ -6,8 +6,7 @@
 
 enum {
     CACHE_SESSION_TOKENS = 24000, /* of a session where nothing is said and the context is longer */
-    CACHE_SESSION_STATES =
-        3 /* recurrent states of a session: after its last turn, at the border before, to go back to */
+    CACHE_SESSION_STATES = 3      /* of a session: after its last turn, at the page border before, one to go back to */
 };
 
 typedef struct { /* all 0: no wish */

@@ -35,7 +35,7 @@ static bool has_room(const scheduler *s, const sequence *seq)
     uint32_t tokens = sequence_history(seq) + 1; /* and the place of the token that comes out */
     uint64_t want = scheduler_pages_for(s, tokens < limit ? tokens : limit) + running;
     want -= seq->cache.match.in_use < want ? seq->cache.match.in_use : want;
-    if (running > 0 && !seq->cold && (s->state_pages || seq->cache.memory_tail)) /* held until it has its own */
+    if (running > 0 && !seq->cold && seq->cache.expected > 0) /* what it begins with is held until it has its own */
         want += s->state_pages + 1;
     if (!s->policy->in_order && is_lesser(seq)) {
         if (s->lesser_running >= info->max_sequences - info->max_sequences / 4)

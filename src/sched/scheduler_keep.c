@@ -79,10 +79,10 @@ static void drop_captures(scheduler *s, sequence *seq)
 
 /* ---- tiers ---- */
 
-/* A batch prompt that nobody has sent before is probably never sent again: it is not worth the writing. */
-bool scheduler_worth_storing(const scheduler *s, const sequence *seq)
+/* A batch prompt that nobody has sent before is probably never sent again. */
+bool scheduler_worth_keeping(const scheduler *s, const sequence *seq)
 {
-    return s->tiers && seq->admitted_us >= s->forgotten_us[seq->tenant] &&
+    return seq->admitted_us >= s->forgotten_us[seq->tenant] &&
            (!seq->batch || seq->cache.cursor.continues || seq->request->keep);
 }
 
@@ -90,7 +90,7 @@ static void store_state(scheduler *s, const sequence *seq, const page_id *pages)
 {
     const sequence_cache *c = &seq->cache;
     uint32_t depth = c->cursor.depth;
-    if (!scheduler_worth_storing(s, seq) || depth == 0)
+    if (!s->tiers || !scheduler_worth_keeping(s, seq) || depth == 0)
         return;
     scheduler_keys(s, seq, depth);
     const int32_t *tokens = seq->request->prompt + (size_t)(depth - 1) * s->page_tokens;
@@ -104,7 +104,7 @@ static void store_pages(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     uint32_t end = c->cursor.depth, first = c->own_from;
-    if (!scheduler_worth_storing(s, seq) || end <= first)
+    if (!s->tiers || !scheduler_worth_keeping(s, seq) || end <= first)
         return;
     scheduler_keys(s, seq, end);
     for (uint32_t i = first; i < end; i++)

@@ -106,7 +106,7 @@ page_id *scheduler_state_table(const scheduler *s, const sequence *seq, uint32_t
 uint32_t scheduler_owner(const sequence *seq);
 void scheduler_keys(const scheduler *s, const sequence *seq, uint32_t pages); /* into s->keys */
 
-bool scheduler_worth_storing(const scheduler *s, const sequence *seq);
+bool scheduler_worth_keeping(const scheduler *s, const sequence *seq); /* behind its pages, or in a tier */
 
 /* scheduler_tail.c */
 uint32_t scheduler_tail_in_memory(const scheduler *s, const sequence *seq); /* tokens behind match.pages */

@@ -136,13 +136,10 @@ prefix_key scheduler_tail_key(const scheduler *s, const sequence *seq, uint32_t 
 
 /* ---- the end ---- */
 
-/* Documents are not read on. */
 static bool worth_a_tail(const scheduler *s, const sequence *seq)
 {
-    const sequence_cache *c = &seq->cache;
-    bool wanted = !seq->batch || c->cursor.continues || seq->request->keep;
-    return tails_is_open(&s->tails) && c->open && wanted && seq->kv_count % s->page_tokens > 0 &&
-           seq->admitted_us >= s->forgotten_us[seq->tenant];
+    return tails_is_open(&s->tails) && seq->cache.open && seq->kv_count % s->page_tokens > 0 &&
+           scheduler_worth_keeping(s, seq);
 }
 
 /* Room that no other session would miss: theirs is worth more than up to a page of tokens. Of its own it gives a
@@ -202,7 +199,7 @@ void scheduler_tail_put(scheduler *s, sequence *seq)
                          .state = state,
                          .session = c->cursor.continues};
         tails_put(&s->tails, &made, s->now_us);
-        if (depth > 0 && scheduler_worth_storing(s, seq)) /* nobody asks the tiers for less than a page */
+        if (s->tiers && depth > 0) /* nobody asks the tiers for less than a page */
             store(s, seq, depth, count, state);
     }
     if (c->tail_saved)

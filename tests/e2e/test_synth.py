@@ -60,6 +60,19 @@ def test_every_type_is_what_it_says(tmp_path, family, kind):
     assert sizes[TYPES[kind][-1]] <= sizes["bf16"]
 
 
+def test_recurrent_layers_alone_are_refused(tmp_path):
+    """Checkpoints of a state lie in pages of keys and values, which such a model has none of."""
+    config = json.loads((CONFIGS / "tiny_qwen3_5.json").read_text())
+    config["text_config"].update(layer_types=["linear_attention"] * 4, full_attention_interval=1000)
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    headway("synth", "--config", tmp_path / "c.json", "--out", tmp_path / "m.gguf", "--type", "f32")
+    for code, command in ((0, ["inspect", tmp_path / "m.gguf"]),
+                          (1, ["bench", "--model", tmp_path / "m.gguf", "--keep", "off"]),
+                          (1, ["serve", "--port", "0", "--model", tmp_path / "m.gguf"])):
+        done = headway(*command)
+        assert done.returncode == code and "no layer has attention" in done.stdout + done.stderr
+
+
 def test_metadata_and_names_say_that_it_is_synthetic(tmp_path):
     shown = headway("inspect", synth(tmp_path / "m.gguf", "tiny_qwen3", seed=99)).stdout
     assert "Synthetic qwen3" in shown.splitlines()[0] and "random weights (seed 99)" in shown

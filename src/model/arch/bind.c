@@ -84,7 +84,7 @@ static void release_band(const model_file *file, const model_tensor *t, const ma
 }
 
 /* Rows that are packed while the disk brings the next ones: mapped pages alone come a few at a time. */
-static void expect_rows(const model_file *file, const model_tensor *t, uint64_t from, uint64_t count, size_t row_bytes)
+static void expect_rows(const model_tensor *t, uint64_t from, uint64_t count, size_t row_bytes)
 {
     uint64_t at = from * row_bytes, end = at + count * row_bytes;
     bool first = at == 0, crossed = at / (AHEAD_BYTES / 2) != end / (AHEAD_BYTES / 2);
@@ -92,7 +92,7 @@ static void expect_rows(const model_file *file, const model_tensor *t, uint64_t 
     if (!t->data || !(first || crossed) || start >= t->bytes)
         return;
     uint64_t most = first ? AHEAD_BYTES : AHEAD_BYTES / 2, left = t->bytes - start;
-    model_file_expect(file, (const uint8_t *)t->data + start, most < left ? most : left);
+    model_file_expect((const uint8_t *)t->data + start, most < left ? most : left);
 }
 
 static status fill_weight(model *m, const model_file *file, const model_tensor *t, const matrix_shape *s, weight *w)
@@ -108,7 +108,7 @@ static status fill_weight(model *m, const model_file *file, const model_tensor *
         for (uint32_t row = 0; row < s->rows; row += band) {
             uint64_t first = (uint64_t)matrix * s->rows + row;
             uint32_t count = s->rows - row < band ? s->rows - row : band;
-            expect_rows(file, t, source_row(s->map, first), count, row_bytes);
+            expect_rows(t, source_row(s->map, first), count, row_bytes);
             const uint8_t *raw = read_band(t, s, first, count, row_bytes, copy);
             m->device->ops->weight_fill(m->device, w, (uint32_t)first, count, raw);
             release_band(file, t, s, first, count, row_bytes);

@@ -123,8 +123,7 @@ void model_file_release_all(const model_file *file)
     file->kind->release_all(file);
 }
 
-void model_file_expect(const model_file *file, const void *data, size_t bytes)
+void model_file_expect(const void *data, size_t bytes)
 {
-    (void)file; /* where it is memory of the file's own, the system has nothing to do */
-    file_map_expect(data, bytes);
+    file_map_expect(data, bytes); /* where it is memory of the file's own, the system has nothing to do */
 }

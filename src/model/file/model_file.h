@@ -82,6 +82,6 @@ void model_file_release_all(const model_file *file); /* metadata too: what is as
 void model_file_release_range(const model_file *file, const void *data, size_t bytes);
 void model_file_release_pages(const model_file *file, const model_tensor *tensor);
 /* Advice: `bytes` of a tensor's data, from `data` on, are read next. */
-void model_file_expect(const model_file *file, const void *data, size_t bytes);
+void model_file_expect(const void *data, size_t bytes);
 
 #endif

@@ -52,11 +52,9 @@ static void a_session_that_fills_the_pool_goes_on_where_it_ended(void **unused)
 {
     (void)unused;
     world w;
-    memset(&w, 0, sizeof w);
-    w.random = (rng){8};
     sim_config config = box(STATEFUL, 240);
     config.state_pages = 30;
-    fixture_open(&w.f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+    open_box(&w, config, 8);
     talk *t = &w.talks[0];
     say(&w, t, 700);
     answer(&w, t, 64);
@@ -81,12 +79,10 @@ static void a_session_as_large_as_the_pool_is_answered(void **unused)
     (void)unused;
     for (uint32_t pages = 60; pages <= 96; pages += 2) {
         world w;
-        memset(&w, 0, sizeof w);
-        w.random = (rng){pages};
         sim_config config = box(STATEFUL, pages);
         config.state_pages = 10;
         config.context_length = 0; /* what the pool holds */
-        fixture_open(&w.f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+        open_box(&w, config, pages);
         talk *t = &w.talks[0];
         say(&w, t, 500);
         for (int turn = 0; turn < 20 && t->count + 60 < pages * 16; turn++) {
@@ -189,11 +185,9 @@ static void a_cancelled_chunk_is_adopted(void **unused)
     (void)unused;
     for (box_kind kind = DENSE; kind < KINDS; kind++) {
         world w;
-        memset(&w, 0, sizeof w);
-        w.random = (rng){5};
         sim_config config = box(kind, 2000);
         config.max_chunk_tokens = 1024;
-        fixture_open(&w.f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+        open_box(&w, config, 5);
         talk *other = &w.talks[1], *t = &w.talks[0];
         say(&w, other, 64);
         say(&w, t, 1000);

@@ -113,11 +113,16 @@ static cache_report report(world *w)
     return copy;
 }
 
-static void open_world(world *w, box_kind kind, uint32_t pages, uint64_t seed)
+static inline void open_box(world *w, sim_config config, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
     w->random = (rng){seed};
-    fixture_open(&w->f, box(kind, pages), (engine_config){.tenants = &three_tenants, .unseeded = true});
+    fixture_open(&w->f, config, (engine_config){.tenants = &three_tenants, .unseeded = true});
+}
+
+static inline void open_world(world *w, box_kind kind, uint32_t pages, uint64_t seed)
+{
+    open_box(w, box(kind, pages), seed);
 }
 
 static void close_world(world *w)
