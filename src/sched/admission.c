@@ -119,9 +119,11 @@ static bool check_first_token(admission_answer *a, const admission_view *v, cons
     if (ask->prompt_tokens == 0)
         return true;
     uint32_t tokens = expected_tokens(ask, counts);
-    a->document = tokens > v->document_tokens;
+    bool is_long = tokens > v->document_tokens;
+    bool turn = is_long && ask->klass != CLASS_BATCH && tokens <= v->turn_tokens && tokens <= ask->prompt_tokens / 2;
+    a->document = is_long && !turn;
     double share = v->prefill_share > 0 ? v->prefill_share : 1;
-    double before_us = a->document ? v->backlog_documents_us : v->backlog_short_us;
+    double before_us = a->document ? v->backlog_documents_us : turn ? v->backlog_turns_us : v->backlog_short_us;
     a->predicted_first_token_us = (before_us + prefill_us(v, tokens)) / share;
     if (asked_us > 0 && a->predicted_first_token_us > asked_us * first_token_margin)
         return refuse(a, ADMIT_FIRST_TOKEN, before_us / share,

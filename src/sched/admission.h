@@ -12,12 +12,13 @@ typedef struct { /* published by the engine after each step; the step model's nu
     uint32_t streams;            /* interactive streams that decode or are about to */
     uint32_t slots_free;         /* whoever holds the others */
     double backlog_short_us;     /* predicted prefill that comes before a new short prompt */
+    double backlog_turns_us;     /* before a new turn that is long (schedule_turn_tokens) */
     double backlog_documents_us; /* and before a new document, with it all included */
     double decode_us;            /* a decode step with all interactive streams and one more, at mean depth */
     double smallest_gap_us;      /* what the box can keep for a single stream */
     double chunk_us, prefill_token_us, prefill_depth_us; /* as in step_model */
     double prefill_share;                                /* part of the device time that prefill gets now, 0 to 1 */
-    uint32_t document_tokens;
+    uint32_t document_tokens, turn_tokens;
     bool draining, failed;
 } admission_view;
 

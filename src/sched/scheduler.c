@@ -203,6 +203,7 @@ static void take_request(scheduler *s, sequence *seq, uint64_t now_us)
     seq->batch = r->klass == CLASS_BATCH;
     seq->gap_us = r->gap_us ? r->gap_us : who->gap_us ? who->gap_us : s->settings.gap_us;
     seq->document = sequence_history(seq) > s->document_tokens;
+    seq->turn = false; /* nothing of it is found yet */
     seq->arrived_us = now_us;
     scheduler_cache_arrive(s, seq);
 }
@@ -334,6 +335,7 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view)
     view->streams = streams;
     view->slots_free = info->max_sequences - scheduler_running(s);
     view->backlog_short_us = s->lane_backlog_us[LANE_SHORT];
+    view->backlog_turns_us = s->lane_backlog_us[LANE_SHORT] + s->lane_backlog_us[LANE_TURN];
     view->backlog_documents_us = 0;
     for (int l = 0; l < LANES; l++)
         view->backlog_documents_us += s->lane_backlog_us[l];
@@ -345,4 +347,5 @@ void scheduler_fill_admission(const scheduler *s, admission_view *view)
     view->prefill_depth_us = s->model.prefill[TERM_DEPTH];
     view->prefill_share = s->had_streams ? 1 - s->settings.chat_share : 1;
     view->document_tokens = s->document_tokens;
+    view->turn_tokens = schedule_turn_tokens(&s->settings, s->document_tokens);
 }

@@ -275,7 +275,7 @@ static void admit_lanes(scheduler *s, uint64_t now_us)
         if (!seq || !scheduler_cache_look(s, seq) || scheduler_waits_for_orphan(s, seq) || lane_is_taken(s, seq) ||
             !keeps_bounds(s, seq))
             continue;
-        if (!fits_now(s, seq) && !(l == LANE_SHORT && make_room(s, seq)))
+        if (!fits_now(s, seq) && !((l == LANE_SHORT || l == LANE_TURN) && make_room(s, seq)))
             return; /* what comes after would take the room that it waits for */
         admit(s, seq, now_us);
     }

@@ -205,13 +205,18 @@ static void set_expected(scheduler *s, sequence *seq)
 {
     sequence_cache *c = &seq->cache;
     uint32_t here = memory_tokens(s, seq), there = tier_tokens(s, seq), expected = here > there ? here : there;
-    bool document = sequence_history(seq) - expected > s->document_tokens;
-    if (expected == c->expected && document == seq->document)
+    uint32_t rest = sequence_history(seq) - expected;
+    bool is_long = rest > s->document_tokens;
+    bool turn =
+        is_long && !seq->batch && expected >= rest && rest <= schedule_turn_tokens(&s->settings, s->document_tokens);
+    bool document = is_long && !turn;
+    if (expected == c->expected && document == seq->document && turn == seq->turn)
         return;
     s->lane_backlog_us[sequence_lane(seq)] -= seq->backlog_us;
     seq->backlog_us = 0;
     c->expected = expected;
     seq->document = document;
+    seq->turn = turn;
     if (seq->phase != PHASE_NONE)
         scheduler_set_backlog(s, seq);
 }

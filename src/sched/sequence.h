@@ -66,6 +66,7 @@ struct sequence {
     uint32_t tenant;
     bool batch;             /* nobody watches: no deadline */
     bool document;          /* its prompt is document-scale */
+    bool turn;              /* it would be, but half of it or more is cached: LANE_TURN */
     uint64_t gap_us;        /* bound between two tokens; batch: none */
     uint64_t last_token_us; /* 0: none yet, or its cadence was broken off: paused, or put back to the queue */
     double backlog_us;      /* predicted: what its prompt still takes; in the lane's sum while it waits or prefills */
@@ -90,6 +91,8 @@ static inline bool sequence_may_sample(const sequence *seq) /* what its next tok
 
 static inline lane sequence_lane(const sequence *seq)
 {
+    if (seq->turn)
+        return LANE_TURN;
     return (lane)((seq->document ? LANE_DOCUMENT : LANE_SHORT) + (seq->batch ? 1 : 0));
 }
 

@@ -24,6 +24,12 @@ uint32_t schedule_document_tokens(const schedule_settings *settings, const step_
     return tokens < document_least ? document_least : tokens;
 }
 
+uint32_t schedule_turn_tokens(const schedule_settings *settings, uint32_t document_tokens)
+{
+    const uint32_t turn = 4; /* somebody who asks on waits a second, not until all documents are read */
+    return settings->document_tokens || document_tokens > UINT32_MAX / turn ? document_tokens : turn * document_tokens;
+}
+
 static status check_gap(const schedule_settings *settings, const step_model *model, error *err)
 {
     uint64_t least_us = schedule_smallest_gap_us(model);

@@ -20,6 +20,9 @@ typedef struct {
 status schedule_settings_resolve(schedule_settings *settings, const step_model *model, uint32_t rows, error *err);
 /* Prompts with more tokens to read than this are documents, for a stream bound of `gap_us`. */
 uint32_t schedule_document_tokens(const schedule_settings *settings, const step_model *model, uint64_t gap_us);
+/* A turn of which at least half is cached is no document up to so many tokens to read: documents do not stand in its
+ * way, and it does not stand in that of short prompts. */
+uint32_t schedule_turn_tokens(const schedule_settings *settings, uint32_t document_tokens);
 uint64_t schedule_smallest_gap_us(const step_model *model); /* that one stream can be promised */
 
 #endif

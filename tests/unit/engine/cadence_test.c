@@ -154,6 +154,42 @@ static void a_short_prompt_overtakes_a_document_at_any_yield(void **state)
     }
 }
 
+/* How long a prompt of 1,600 tokens, of which `known` were said before, waits for its first token beside documents; a
+ * question that comes just behind it does not wait for it. */
+static uint64_t turn_beside_documents(uint32_t known, uint32_t document_tokens)
+{
+    fixture f;
+    open_box(&f, box, (engine_config){.schedule = {.gap_us = 50 * MS, .document_tokens = document_tokens}});
+    request *first = chat(1, 1000, 4), *turn = chat(2, 1600, 4);
+    for (uint32_t i = 0; i < turn->prompt_count; i++)
+        turn->prompt[i] = i < known ? first->prompt[i] : (int32_t)(i * 7 % 100);
+    fixture_submit(&f, first);
+    run_until_finished(&f, 1);
+    fixture_submit(&f, chat(3, 20, 4000));
+    run_for(&f, 50 * MS);
+    for (uint64_t i = 10; i < 13; i++)
+        fixture_submit(&f, fixture_long_request(i, 8000, 1));
+    run_for(&f, 333 * MS);
+    uint64_t start_us = f.clock.time_us;
+    fixture_submit(&f, turn);
+    run_for(&f, 50 * MS);
+    fixture_submit(&f, chat(4, 20, 4));
+    run_until_finished(&f, 2);
+    assert_true(f.ledger[4].first_us - start_us <= 150 * MS);
+    assert_int_equal(violations(&f), 0);
+    uint64_t us = f.ledger[2].first_us - start_us;
+    fixture_close(&f);
+    return us;
+}
+
+static void a_long_turn_does_not_wait_for_documents(void **state)
+{
+    (void)state;
+    assert_true(turn_beside_documents(1000, 0) < 600 * MS); /* 600 tokens take 300 ms, three quarters of the time */
+    assert_true(turn_beside_documents(500, 0) > 8000 * MS); /* mostly new: a document among documents */
+    assert_true(turn_beside_documents(1000, 599) > 8000 * MS);
+}
+
 /* Steps as the trace has them. */
 static uint32_t read_steps(fixture *f, trace_record *steps, uint32_t max)
 {
@@ -421,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_share_of_the_device_is_kept_for_streams),
         cmocka_unit_test(documents_keep_their_rate_beside_chats_without_a_pause),
         cmocka_unit_test(a_short_prompt_overtakes_a_document_at_any_yield),
+        cmocka_unit_test(a_long_turn_does_not_wait_for_documents),
         cmocka_unit_test(without_a_chat_the_steps_are_those_of_prefill_first),
         cmocka_unit_test(backlogged_tenants_share_the_device_by_weight),
         cmocka_unit_test(closed_loops_share_by_weight_too),

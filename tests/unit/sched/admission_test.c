@@ -105,6 +105,20 @@ static void a_conversation_computes_what_is_not_cached(void **state)
     assert_false(a.document);
     assert_in_range((uint64_t)a.predicted_first_token_us, 101000, 103000);
     assert_int_equal(decide(idle, (tenant){0}, (tenant_counts){0}, ask).verdict, ADMIT_FIRST_TOKEN);
+    counts.cached_share = 0.75; /* 500 new ones: long, but a turn, before which only others' turns come */
+    admission_view busy = idle;
+    busy.turn_tokens = 1600;
+    busy.backlog_turns_us = 50e3;
+    busy.backlog_documents_us = 5e6;
+    ask.first_token_us = 400000;
+    a = decide(busy, (tenant){0}, counts, ask);
+    assert_false(a.document);
+    assert_in_range((uint64_t)a.predicted_first_token_us, 301000, 303000);
+    counts.cached_share = 0.4; /* mostly new */
+    assert_true(decide(busy, (tenant){0}, counts, ask).document);
+    counts.cached_share = 0.75;
+    ask.klass = CLASS_BATCH;
+    assert_true(decide(busy, (tenant){0}, counts, ask).document);
 }
 
 static void a_first_token_too_late_is_refused_with_the_time_to_come_back(void **state)
