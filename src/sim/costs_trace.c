@@ -83,7 +83,7 @@ static void take_run(trace_fit *f, const json_t *args, double us)
     open_chunk *c = &f->open[(size_t)fmod(request, OPEN_CHUNKS)];
     bool known = c->request == request, goes_on = known && c->position == position && c->done < done;
     bool ends = !json_is_true(json_object_get(args, "yielded"));
-    /* The trace may begin within a chunk: the first of a request is whole only if one run was all of it. */
+    /* The trace may begin within a chunk: of a request that came before, the first is not known to be whole. */
     double before_us = goes_on ? c->us : known || position == 0 ? 0 : NAN;
     *c = (open_chunk){request, position, before_us + us, ends ? 0 : done};
     if (!ends)
@@ -118,18 +118,26 @@ static void take_step(trace_fit *f, const json_t *event)
         add(f, &f->fused, (timed){tokens, position, us, rows});
 }
 
+/* From here on all of its runs are in the trace, those of a turn that begins behind what is cached too. */
+static void take_arrival(trace_fit *f, double request, const json_t *args)
+{
+    double way_us;
+    f->open[(size_t)fmod(request, OPEN_CHUNKS)] = (open_chunk){request, -1, 0, 0};
+    if (number(args, "way_us", us_most, &way_us) && way_us > 0)
+        add(f, &f->ways, (timed){1, 0, way_us, 0});
+}
+
 /* An event: a step on the track of the device, or what the trace says of itself. */
 static void take_event(trace_fit *f, const json_t *event)
 {
     const char *name = json_string_value(json_object_get(event, "name"));
-    double process, track, way_us;
+    double process, track;
     if (!name || !number(event, "pid", 1e9, &process) || !number(event, "tid", 1e18, &track))
         return;
     if (process == DEVICE && track == 1 && json_object_get(event, "dur"))
         take_step(f, event);
-    else if (process == REQUESTS && strcmp(name, "arrived") == 0 &&
-             number(json_object_get(event, "args"), "way_us", us_most, &way_us) && way_us > 0)
-        add(f, &f->ways, (timed){1, 0, way_us, 0});
+    else if (process == REQUESTS && strcmp(name, "arrived") == 0)
+        take_arrival(f, track, json_object_get(event, "args"));
     else if (process == DEVICE && strcmp(name, "trace starts") == 0 && !f->about)
         f->about = json_incref(json_object_get(event, "args"));
     else if (process == DEVICE && strcmp(name, "records lost") == 0) {

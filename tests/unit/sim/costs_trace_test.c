@@ -94,6 +94,13 @@ static void fused(server *s, uint32_t rows, uint32_t tokens, uint32_t position)
            sim_costs_fused_us(&truth, rows, 0, position, tokens));
 }
 
+static void arrive(server *s)
+{
+    trace_record arrived = {
+        .kind = TRACE_ARRIVED, .start_us = s->now_us, .request_id = ++s->request, .duration_us = 1200};
+    trace_export_record(s->out, &s->text, &arrived, s->tenants);
+}
+
 static void serve(server *s, int turns)
 {
     static const uint32_t row_counts[] = {1, 2, 4, 8}, sizes[] = {64, 512, 512, 2048};
@@ -102,10 +109,7 @@ static void serve(server *s, int turns)
         decode(s, rows, rows * (uint32_t)rng_below(&s->random, 6000));
         if (i % 10)
             continue;
-        s->request++;
-        trace_record arrived = {
-            .kind = TRACE_ARRIVED, .start_us = s->now_us, .request_id = s->request, .duration_us = 1200};
-        trace_export_record(s->out, &s->text, &arrived, s->tenants);
+        arrive(s);
         for (uint32_t k = 0, position = 0, size; k < 3; k++, position += size) {
             size = sizes[rng_below(&s->random, 4)];
             chunk(s, size, position, 1 + (uint32_t)rng_below(&s->random, 4), 0);
@@ -176,6 +180,23 @@ static void test_what_was_not_seen_whole_does_not_count(void **state)
     }
     serve(&s, 1500);
     expect_fit(&s);
+}
+
+/* Its first chunk begins behind what was cached. */
+static void test_turns_of_conversations_count(void **state)
+{
+    (void)state;
+    server s = open_server(3);
+    sim_costs c;
+    error err = {""};
+    for (uint32_t i = 0; i < 400; i++) {
+        decode(&s, 1, 1000);
+        arrive(&s);
+        chunk(&s, i % 10 ? 64 : 2048, i % 10 ? 1500 : 0, 1 + i % 4, 0);
+    }
+    assert_int_equal(close_server(&s, &c, &err), OK);
+    expect_near(sim_costs_prefill_us(&c, 1500, 64), sim_costs_prefill_us(&truth, 1500, 64), 0.04);
+    expect_near(sim_costs_prefill_us(&c, 0, 2048), sim_costs_prefill_us(&truth, 0, 2048), 0.04);
 }
 
 static void test_fused_steps(void **state)
@@ -290,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_costs_are_found_again),
         cmocka_unit_test(test_what_was_not_seen_whole_does_not_count),
+        cmocka_unit_test(test_turns_of_conversations_count),
         cmocka_unit_test(test_fused_steps),
         cmocka_unit_test(test_fused_steps_alone),
         cmocka_unit_test(test_what_is_missing_is_said),
