@@ -27,7 +27,7 @@ from cadence_client import Failed, Server, Trace, median, quantile
 POLICIES = ("cadence", "gate", "chunked", "prefill-first", "decode-first")
 # The flags of bench and simulate. Enough streams beside each prompt that its chunks are clearly more than one gap in a
 # hundred: with half as many, two or three of 200 gaps are a whole chunk, and p99 stands on an edge. Enough requests for
-# a median of TTFT: agents that wait for each other spread it by 19% over runs of 30 (40 simulated runs), by 6% over 150.
+# a median of TTFT: agents that wait for each other spread it by 19% over (simulated) runs of 30, by 6% over runs of 150.
 LOADS = {
     "agents": ["agents", "--agents", "5", "--requests", "60"],
     "documents": ["documents", "--workers", "3", "--requests", "7"],
@@ -241,8 +241,9 @@ def judge_all(o, report, name):
     for source, off in o.off.items():
         every = [x for values in off.values() for x in values]
         for what, values in [*off.items(), ("all figures", every)]:
-            report.note(f"{name}, {source} costs, {what}: {sum(x <= EACH for x in values)} of {len(values)} within 15%, "
-                        f"median {100 * median(values):.1f}%, worst {100 * max(values):.0f}%")
+            within = f"{sum(x <= EACH for x in values)} of {len(values)} within 15%"
+            report.note(f"{name}, {source} costs, {what}: {within}, median {100 * median(values):.1f}%, worst "
+                        f"{100 * max(values):.0f}%")
         report.check(f"{name}: median of all figures, {source} costs", "<= 0.10", round(median(every), 3),
                      median(every) <= ALL)
     o.off = {}

@@ -118,7 +118,9 @@ static status from_steps(simulate_box *out, const simulate_options *o, error *er
 {
     const uint64_t memory = 16ull << 30; /* of a box whose steps alone are known */
     status st = read_measured(&out->costs, o->hardware, err);
-    out->kv_memory = o->kv_memory ? o->kv_memory : memory;
+    uint64_t measured = (uint64_t)out->costs.kv_bytes;
+    out->kv_memory = o->kv_memory ? o->kv_memory : measured ? measured : memory;
+    out->context = (uint32_t)out->costs.context;
     snprintf(out->hardware, sizeof out->hardware, "%s", o->hardware);
     snprintf(out->model, sizeof out->model, "%s", o->model ? o->model : "as measured");
     return st;

@@ -8,7 +8,7 @@
 #include "load/canary.h"
 #include "plan/cost.h"
 
-enum { COST_POINTS_MAX = 32 };
+enum { COST_POINTS_MAX = 32, COST_SPREAD = 64 };
 
 typedef struct {
     double x, us;
@@ -29,9 +29,11 @@ typedef struct {
     double weight_bytes, weight_bytes_row; /* of a decode step with one row; what each further row adds, about */
     double weight_bytes_most;              /* however many rows: all of them; 0: no such limit */
     double kv_token_bytes, state_bytes;
+    double kv_bytes, context; /* of the server that was measured: its page pool, tokens of a sequence; 0: not known */
     /* Times when the machine did something else, in the time of steps with rows: so many of 1 ms and more, of 2, 4, ...
      * a second. They are drawn from a seed of their own. All 0: none. */
     double holes_s[CANARY_SIZES];
+    double spread[COST_SPREAD]; /* of decode steps by what they should take, ascending: each as often; all 0: none */
 } sim_costs;
 
 double sim_costs_decode_us(const sim_costs *c, double rows, double kv_tokens);

@@ -178,6 +178,17 @@ static double median_us(trace_fit *f, const timed_list *list)
     return median(f->slopes, count);
 }
 
+static double mean_us(const timed_list *list) /* without holes */
+{
+    double sum = 0, count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].us < HOLE_US) {
+            sum += list->items[i].us;
+            count++;
+        }
+    return count > 0 ? sum / count : 0;
+}
+
 static bool same_size(double a, double b)
 {
     return fabs(a - b) <= 0.25 * fmax(a, b);
@@ -262,6 +273,21 @@ static void count_holes(const trace_fit *f, sim_costs *out)
         out->holes_s[i] = counts[i] * 1e6 / total_us;
 }
 
+/* How far decode steps lie from their line, holes left out: quantiles in equal steps. */
+static void spread_steps(trace_fit *f, sim_costs *out)
+{
+    size_t count = 0, step = f->decodes.count / SLOPES_MAX + 1;
+    for (size_t i = 0; i < f->decodes.count; i += step) {
+        const timed *one = &f->decodes.items[i];
+        double usual_us = sim_costs_decode_us(out, one->size, one->place);
+        if (usual_us > 0 && one->us - usual_us < HOLE_US)
+            f->slopes[count++] = one->us / usual_us;
+    }
+    qsort(f->slopes, count, sizeof *f->slopes, by_value);
+    for (size_t i = 0; count > 0 && i < COST_SPREAD; i++)
+        out->spread[i] = f->slopes[(2 * i + 1) * count / (2 * COST_SPREAD)];
+}
+
 /* What a row adds to a chunk: what fused steps took longer than their chunks, of the smaller chunks, in whose disorder
  * it is not lost; no more than a step of its own. Without such steps it is a token of the chunk more. */
 static void fit_fused(trace_fit *f, sim_costs *out)
@@ -283,6 +309,32 @@ static void fit_fused(trace_fit *f, sim_costs *out)
         out->fused_row_us = row_us < most_us ? row_us : most_us;
 }
 
+static void lay_chunks(trace_fit *f, sim_costs *out)
+{
+    cost_point *chunks = out->chunks + 1;
+    qsort(f->chunks.items, f->chunks.count, sizeof(timed), by_size);
+    out->depth_us = slope_of(f, &f->chunks, APART, true);
+    out->chunk_count = lay_points(f, &f->chunks, out->depth_us, true, chunks);
+    if (chunks[0].x > 1) { /* nobody read as little: a token costs what a row does, or its part of the smallest chunk */
+        double row_us = out->rows[0].us / out->rows[0].x;
+        out->chunks[0] = (cost_point){1, row_us < chunks[0].us ? row_us : chunks[0].us};
+        out->chunk_count++;
+    } else {
+        memmove(out->chunks, chunks, out->chunk_count * sizeof *chunks);
+    }
+}
+
+/* A policy that mostly runs chunks with rows has few alone, and those of one moment: without its rows each counts. */
+static void add_fused_chunks(trace_fit *f, const sim_costs *out)
+{
+    for (size_t i = 0; i < f->fused.count; i++) {
+        const timed *one = &f->fused.items[i];
+        double us = one->us - one->rows * out->fused_row_us;
+        if (us > 0)
+            add(f, &f->chunks, (timed){one->size, one->place, us, 0});
+    }
+}
+
 static status fit(trace_fit *f, sim_costs *out, const char *name, error *err)
 {
     bool fused_only = f->chunks.count == 0;
@@ -297,27 +349,24 @@ static status fit(trace_fit *f, sim_costs *out, const char *name, error *err)
                          f->decodes.count == 0 ? "decode step" : "whole chunk of a prompt",
                          f->decodes.count == 0 ? "answers somebody" : "reads prompts");
     qsort(f->decodes.items, f->decodes.count, sizeof(timed), by_size);
-    qsort(f->chunks.items, f->chunks.count, sizeof(timed), by_size);
     out->kv_us = slope_of(f, &f->decodes, APART, false);
-    out->depth_us = slope_of(f, &f->chunks, APART, true);
     out->row_count = lay_points(f, &f->decodes, out->kv_us, false, out->rows);
-    cost_point *chunks = out->chunks + 1;
-    out->chunk_count = lay_points(f, &f->chunks, out->depth_us, true, chunks);
-    if (chunks[0].x > 1) { /* nobody read as little: a token costs what a row does, or its part of the smallest chunk */
-        double row_us = out->rows[0].us / out->rows[0].x;
-        out->chunks[0] = (cost_point){1, row_us < chunks[0].us ? row_us : chunks[0].us};
-        out->chunk_count++;
-    } else {
-        memmove(out->chunks, chunks, out->chunk_count * sizeof *chunks);
-    }
+    lay_chunks(f, out);
     fit_fused(f, out);
-    out->step_us = median_us(f, &f->gaps);
+    if (!fused_only && f->fused.count) {
+        add_fused_chunks(f, out);
+        lay_chunks(f, out);
+    }
+    out->step_us = mean_us(&f->gaps);
     count_holes(f, out);
+    spread_steps(f, out);
     out->request_us = median_us(f, &f->ways);
     out->units = TRACE_UNITS;
     number(f->about, "weight_bytes", 1e15, &out->weight_bytes);
     number(f->about, "kv_token_bytes", 1e9, &out->kv_token_bytes);
     number(f->about, "state_bytes", 1e9, &out->state_bytes);
+    number(f->about, "kv_bytes", 1e15, &out->kv_bytes);
+    number(f->about, "context", count_most, &out->context);
     out->weight_bytes_most = out->weight_bytes;
     return OK;
 }

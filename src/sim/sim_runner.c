@@ -244,11 +244,13 @@ static void spend(sim_runner *s, double us, hw_clock *clock)
         clock->sleep_us(clock, whole_us);
 }
 
-/* A step of so many microseconds is as much longer as the machine does something else meanwhile. A hole is half as long
- * again as the least of its size. */
-static double with_holes(sim_runner *s, double us)
+/* A step of so many microseconds is a little longer or shorter, and as much longer as the machine does something else
+ * meanwhile. A hole is half as long again as the least of its size. */
+static double disturbed(sim_runner *s, double us, bool fused)
 {
     double longer = 0;
+    if (!fused && s->costs.spread[0] > 0)
+        us *= s->costs.spread[rng_below(&s->holes, COST_SPREAD)];
     for (uint32_t i = 0; i < CANARY_SIZES; i++) {
         if (s->costs.holes_s[i] <= 0)
             continue;
@@ -399,8 +401,8 @@ static void pay_rows(sim_runner *s, const step_plan *plan, step_result *result, 
     bool fused = plan->kind == STEP_FUSED && parts_ready(s, c) == s->config.parts;
     uint32_t count = fused ? c->token_count : 0;
     double us = sim_costs_fused_us(&s->costs, plan->row_count, (double)kv, c->position, count);
-    spend(s, clock == clock_real() ? us : with_holes(s, us), clock);     /* a real machine has holes of its own */
-    double alone = fused ? sim_costs_weight_bytes(&s->costs, count) : 0; /* count_chunk adds them */
+    spend(s, clock == clock_real() ? us : disturbed(s, us, fused), clock); /* a real machine has holes of its own */
+    double alone = fused ? sim_costs_weight_bytes(&s->costs, count) : 0;   /* count_chunk adds them */
     result->weight_bytes += (uint64_t)(sim_costs_weight_bytes(&s->costs, plan->row_count + count) - alone);
 }
 

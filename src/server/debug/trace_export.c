@@ -50,8 +50,10 @@ void trace_export_begin(trace_export *e, buf *out, const trace_about *about, uin
     write_instant(e, out, "trace starts", DEVICE, 2, now_us);
     buf_text(out, "\"model\":");
     json_text_string(out, about->model);
-    buf_printf(out, ",\"weight_bytes\":%" PRIu64 ",\"kv_token_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64 "}}",
-               about->weight_bytes, about->kv_token_bytes, about->state_bytes);
+    buf_printf(out,
+               ",\"weight_bytes\":%" PRIu64 ",\"kv_token_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64
+               ",\"kv_bytes\":%" PRIu64 ",\"context\":%u}}",
+               about->weight_bytes, about->kv_token_bytes, about->state_bytes, about->kv_bytes, about->context);
 }
 
 static void name_track(trace_export *e, buf *out, const trace_record *r, const tenant_table *tenants)

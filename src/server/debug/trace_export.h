@@ -14,6 +14,8 @@ enum { TRACE_KNOWN = 1024 };
 typedef struct { /* of the model that runs */
     span model;
     uint64_t weight_bytes, kv_token_bytes, state_bytes; /* all of it; a token's KV; a sequence's recurrent state */
+    uint64_t kv_bytes;                                  /* of the page pool */
+    uint32_t context;                                   /* tokens a sequence may hold */
 } trace_about;
 
 typedef struct { /* zero-initialise */

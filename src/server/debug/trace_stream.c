@@ -57,7 +57,9 @@ void debug_trace(exchange *x)
     trace_about about = {.model = span_from(x->model->name),
                          .weight_bytes = info->weight_bytes,
                          .kv_token_bytes = info->page_tokens ? info->page_bytes / info->page_tokens : 0,
-                         .state_bytes = info->state_bytes};
+                         .state_bytes = info->state_bytes,
+                         .kv_bytes = info->page_count * info->page_bytes,
+                         .context = info->context_length};
     trace_export_begin(&t->out, &text, &about, now_us);
     x->tracing = t;
     x->streaming = true;

@@ -20,7 +20,7 @@ static fixture open_fixture(void)
 {
     fixture f = {.e = calloc(1, sizeof *f.e), .tenants = malloc(sizeof *f.tenants)};
     *f.tenants = tenant_table_default();
-    trace_export_begin(f.e, &f.text, &(trace_about){span_from("a \"model\""), 1000, 20, 3}, 5);
+    trace_export_begin(f.e, &f.text, &(trace_about){span_from("a \"model\""), 1000, 20, 3, 640, 99}, 5);
     return f;
 }
 
@@ -101,6 +101,8 @@ static void a_request_is_a_track_with_its_life_on_it(void **state)
     assert_int_equal(number(decode, "rows"), 3);
     assert_int_equal(number(decode, "context"), 99);
     assert_int_equal(number(find(events, "trace starts"), "kv_token_bytes"), 20);
+    assert_int_equal(number(find(events, "trace starts"), "kv_bytes"), 640);
+    assert_int_equal(number(find(events, "trace starts"), "context"), 99);
     assert_int_equal(number(find(events, "finished"), "tokens"), 2);
     assert_string_equal(
         json_string_value(json_object_get(json_object_get(find(events, "trace starts"), "args"), "model")),

@@ -35,7 +35,7 @@ static server open_server(uint64_t seed)
 {
     server s = {.random = {seed}, .out = calloc(1, sizeof *s.out), .tenants = malloc(sizeof *s.tenants), .request = 7};
     *s.tenants = tenant_table_default();
-    trace_export_begin(s.out, &s.text, &(trace_about){span_from("m"), 5000, 24, 70}, 0);
+    trace_export_begin(s.out, &s.text, &(trace_about){span_from("m"), 5000, 24, 70, 2400, 8192}, 0);
     return s;
 }
 
@@ -152,6 +152,7 @@ static void expect_fit(server *s)
     expect_near(c.step_us, 30, 0.1);
     expect_near(c.request_us, 1200, 0);
     assert_true(c.weight_bytes == 5000 && c.kv_token_bytes == 24 && c.state_bytes == 70);
+    assert_true(c.kv_bytes == 2400 && c.context == 8192);
     assert_true(c.holes_s[0] == 0 && c.holes_s[4] == 0);
 }
 
