@@ -51,11 +51,11 @@ SANITIZED = $(MAKE) --no-print-directory BUILD=$(BUILD)/asan CC=clang CFLAGS="-O
 # The sanitized programs do not see the model cache: what needs the default model runs in `make unit`, at full speed;
 # so do all the schedules and the published tokenizers besides the first.
 asan: # the unit tests under the address and undefined-behaviour sanitizers
-	+@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 HEADWAY_SCHEDULES=10 TOKENIZER_FILES=1 \
-	    $(SANITIZED) unit
+	+@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache HEADWAY_SLOW=1 ATTEND_SCHEDULES=4 HEADWAY_SCHEDULES=10 \
+	    TOKENIZER_FILES=1 $(SANITIZED) unit
 
 tsan: # the unit tests that use threads, under the thread sanitizer
-	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache ATTEND_SCHEDULES=4 \
+	@XDG_CACHE_HOME=$(abspath $(BUILD))/no-cache HEADWAY_SLOW=1 ATTEND_SCHEDULES=4 \
 	    $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC=clang CFLAGS="-O1 -g1" KERNEL_OPT=-O1 \
 	    EXTRA="-fsanitize=thread" LDFLAGS="-fsanitize=thread" unit-threads
 

@@ -22,12 +22,12 @@ import concurrent.futures, http.client, json, os, socket, subprocess, sys, tempf
 
 import bars
 from cache_client import CONFIGS, synth
-from cadence_client import Failed, Server, Trace, median, quantile
+from cadence_client import Failed, Server, Trace, median
 
 POLICIES = ("cadence", "gate", "chunked", "prefill-first", "decode-first")
 # The flags of bench and simulate. Enough streams beside each prompt that its chunks are clearly more than one gap in a
 # hundred: with half as many, two or three of 200 gaps are a whole chunk, and p99 stands on an edge. Enough requests for
-# a median of TTFT: agents that wait for each other spread it by 19% over (simulated) runs of 30, by 6% over runs of 150.
+# a median of TTFT: as agents wait for each other it varies by 19% over (simulated) runs of 30, by 6% over runs of 150.
 LOADS = {
     "agents": ["agents", "--agents", "5", "--requests", "60"],
     "documents": ["documents", "--workers", "3", "--requests", "7"],
@@ -38,6 +38,7 @@ QUICK = {
     "documents": ["documents", "--workers", "2", "--requests", "2", "--scale", "0.2"],
     "mixed": ["mixed", "--agents", "1", "--workers", "1", "--requests", "2", "--scale", "0.2"],
 }
+BYTES = ["--message-tokens", "11"]  # of ChatML, where a byte is a token: 10, 8 and 13 by role
 SIMULATED_SEEDS = 10  # for each round
 SAME = ["--ctx", "8192", "--parallel", "16", "--gap-ms", "50"]  # of serve and simulate: nothing is left to `auto`
 EACH, ALL = 0.15, 0.10
@@ -83,6 +84,13 @@ def figures(report):
     return found, waits, worst
 
 
+def between(values, p):
+    """A quantile as `headway bench` has it: between two values by their distance."""
+    ordered, at = sorted(values), p * (len(values) - 1)
+    low = int(at)
+    return ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+
+
 def server_gaps(report, trace):
     """Gaps between tokens as the server's clock has them -> {(phase, role, what): ms}. A client sees texts: a token
     with half a character in it, or a byte of an emoji, brings none, and one answer of such decides a percentile."""
@@ -97,7 +105,7 @@ def server_gaps(report, trace):
             gaps.setdefault(of[t["request"]], []).append(t["duration"] / 1e3)
     for where, values in gaps.items():
         for part, p in (("median", 0.5), ("p99", 0.99)):
-            found[(*where, f"ITL {part}, ms")] = quantile(values, p)
+            found[(*where, f"ITL {part}, ms")] = between(values, p)
     return found
 
 
@@ -183,10 +191,10 @@ def real_figures(place):
 # ---- the same, simulated ----
 
 
-def simulated(o, folder, costs, policy, load, seed):
+def simulated(o, folder, costs, policy, flags, seed):
     path, runs = os.path.join(folder, "simulated.json"), []
     for i in range(SIMULATED_SEEDS):
-        command(o, "simulate", *load, "--hardware", costs, "--policy", policy, "--seed", str(seed + 1000 * i), *SAME,
+        command(o, "simulate", *flags, "--hardware", costs, "--policy", policy, "--seed", str(seed + 1000 * i), *SAME,
                 "--json", path)
         runs.append(figures(read_json(path)))
     return runs
@@ -249,7 +257,8 @@ def judge_all(o, report, name):
     o.off = {}
 
 
-def run_model(o, report, name, model, folder):
+def run_model(o, report, name, model, folder, marks=()):
+    """`marks`: flags of simulate for what the model's chat template adds."""
     load, real, runs = QUICK if o.quick else LOADS, {}, {}
     sources = ["own"] + (["others"] if len(o.policies) > 1 else [])
     for i in range(o.runs):
@@ -261,7 +270,7 @@ def run_model(o, report, name, model, folder):
     for policy, kind in real:
         runs = {source: [run for i in range(o.runs) for run in
                          simulated(o, folder, costs_of(folder, source, i, kind, policy, o.policies), policy,
-                                   load[kind], o.seed + i)] for source in sources}
+                                   [*load[kind], *marks], o.seed + i)] for source in sources}
         judge(o, report, name, policy, real[policy, kind], runs)
     judge_all(o, report, name)
 
@@ -298,7 +307,7 @@ def small_hybrid(o, folder):
 def hybrid(o, report):
     folder = folder_of(o, "hybrid")
     model = os.path.join(folder, "small_hybrid.gguf")
-    run_model(o, report, "hybrid", model if os.path.exists(model) else small_hybrid(o, folder), folder)
+    run_model(o, report, "hybrid", model if os.path.exists(model) else small_hybrid(o, folder), folder, BYTES)
 
 
 def main():

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-export ATTEND_SCHEDULES=${ATTEND_SCHEDULES:-4} # an emulator is slow; the full number runs in `make unit`
+export HEADWAY_SLOW=1 ATTEND_SCHEDULES=${ATTEND_SCHEDULES:-4} # all of each kind runs in `make unit`
 exec make --no-print-directory -j"$(nproc)" BUILD="${BUILD:-build}/arm64" CC="${CROSS:-aarch64-linux-gnu-gcc}" PKGS= \
     LIB_ROOMS="base tensor" UNIT_ROOMS=tensor CMOCKA_LIBS= LDFLAGS=-static TEST_EXTRA=-Itests/arm64 \
     UNDER="${QEMU:-qemu-aarch64}" unit

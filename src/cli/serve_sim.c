@@ -70,7 +70,8 @@ static status count_pages(sim_config *config, const simulate_box *box, error *er
 {
     double token_bytes = box->costs.kv_token_bytes > 0 ? box->costs.kv_token_bytes : KV_TOKEN_UNKNOWN;
     double page_bytes = token_bytes * PAGE_TOKENS, state = box->costs.state_bytes;
-    double pages = ((double)box->kv_memory - config->max_sequences * state) / page_bytes;
+    bool pool = (double)box->kv_memory == box->costs.kv_bytes; /* a traced server's: its states lay beside it */
+    double pages = ((double)box->kv_memory - (pool ? 0 : config->max_sequences * state)) / page_bytes;
     if (pages < PAGES_MIN + 2 * state / page_bytes)
         return error_set(err, ERR_LIMIT,
                          "%s leaves %.3g GB for KV and states, too little for one stream (--kv-memory SIZE)",
@@ -80,8 +81,8 @@ static status count_pages(sim_config *config, const simulate_box *box, error *er
     config->kv_token_bytes = (uint64_t)(token_bytes + 0.5);
     if (config->context_length)
         return OK;
-    uint64_t context = box->context ? box->context : CONTEXT_UNKNOWN, pool = (uint64_t)config->page_count * PAGE_TOKENS;
-    config->context_length = (uint32_t)(context < pool ? context : pool);
+    uint64_t context = box->context ? box->context : CONTEXT_UNKNOWN, most = (uint64_t)config->page_count * PAGE_TOKENS;
+    config->context_length = (uint32_t)(context < most ? context : most);
     return OK;
 }
 

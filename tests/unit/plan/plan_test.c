@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "unit/slow.h"
 
 static const char *const TEXT_MODEL = "qwen3.6-35b-a3b:mxfp8";
 
@@ -448,7 +449,7 @@ static void holds_for_random_loads(void **state)
     rng r = {20261130};
     buf out = {0};
     error err;
-    for (int i = 0; i < 1500; i++) {
+    for (uint32_t i = 0; i < slowly(1500, 300); i++) {
         size_t m = rng_below(&r, catalogue_count());
         char model[96];
         snprintf(model, sizeof model, "%s:%s", catalogue_at(m)->name,

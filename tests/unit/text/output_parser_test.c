@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "text/output_parser.h"
+#include "unit/slow.h"
 #include "unit/text/output_calls.h"
 
 enum { CALLS_MAX = 64 };
@@ -181,7 +182,7 @@ static void calls_come_out_as_they_were_meant(void **state)
     for (size_t k = 0; k < CALLS_SYNTAXES; k++) {
         const calls_syntax *syntax = &calls_syntaxes[k];
         output_parser_config config = {.family = syntax->family, .tools = tools};
-        for (int i = 0; i < GENERATED; i++) {
+        for (uint32_t i = 0; i < slowly(GENERATED, GENERATED / 4); i++) {
             answer a = answer_make(&r, syntax);
             heard h = listen_all_ways(&config, buf_span(&a.text), a.text.size < 1500 ? 1 : 37);
             check_answer(syntax, &a, &h);
@@ -200,7 +201,7 @@ static void broken_calls_are_text_or_cut(void **state)
     rng r = {12};
     (void)state;
     for (size_t k = 0; k < CALLS_SYNTAXES; k++)
-        for (int i = 0; i < 300; i++) {
+        for (uint32_t i = 0; i < slowly(300, 75); i++) {
             output_parser_config config = {.family = calls_syntaxes[k].family, .tools = tools};
             answer a = answer_make(&r, &calls_syntaxes[k]);
             if (rng_below(&r, 2))
