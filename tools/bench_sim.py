@@ -123,16 +123,18 @@ class Recorder:
 
     def work(self):
         while not self.over:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port)
-            connection.request("GET", "/debug/trace?seconds=60")
-            self.socket, parts = connection.sock, []
+            connection, parts = http.client.HTTPConnection("127.0.0.1", self.port), []
             try:
+                connection.request("GET", "/debug/trace?seconds=60")
+                self.socket = connection.sock
                 answer = connection.getresponse()
+                if answer.status != 200:
+                    raise OSError(answer.status)
                 while data := answer.read1(1 << 16):
                     parts.append(data)
             except (http.client.HTTPException, OSError):
-                pass
-            self.take(b"".join(parts).decode())
+                self.over |= not parts
+            self.take(b"".join(parts).decode(errors="replace"))
 
     def take(self, text):
         """What is cut off within an event is left out."""
@@ -176,6 +178,8 @@ def real_run(o, place, model, policy, load, seed):
                 trace.read()
             run.result()
     gaps = server_gaps(read_json(place + ".json"), trace)
+    if not any(e["name"] == "arrived" for e in recorder.events):
+        raise Failed("the server's trace did not come")
     write_json(place + ".trace.json", recorder.events)
     write_json(place + ".gaps.json", [[list(key), value] for key, value in gaps.items()])
 
@@ -241,7 +245,8 @@ def judge(o, report, name, policy, real, runs):
                          f"{here[key]:.4g} ({min(each[key]):.4g} to {max(each[key]):.4g}) +-15%",
                          f"{values[key]:.4g} {100 * off:+.0f}%", abs(off) <= EACH)
     for where in real[0][2]:
-        pairs = ", ".join(f"{a[2].get(where, 0):.0f}/{b[2].get(where, 0):.0f}" for a, b in zip(real, runs["own"]))
+        both = zip(real, runs["own"][::SIMULATED_SEEDS])
+        pairs = ", ".join(f"{a[2].get(where, 0):.0f}/{b[2].get(where, 0):.0f}" for a, b in both)
         report.note(f"{name} {policy} {where[0]}, {where[1]}: worst gaps {pairs} ms (real/simulated)")
 
 
@@ -278,7 +283,7 @@ def run_model(o, report, name, model, folder, marks=()):
 def folder_of(o, name):
     """Where a model's runs are kept: the user's folder, or one that goes with the process."""
     base = o.keep or o.scratch.name
-    path = os.path.join(base, name)
+    path = os.path.join(base, f"{name}-quick" if o.quick else name)
     os.makedirs(path, exist_ok=True)
     return path
 

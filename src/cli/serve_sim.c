@@ -52,10 +52,16 @@ static status open_box(simulate_box *box, const command_flags *flags, error *err
     return st == ERR_NOT_FOUND ? ERR_INVALID : st;
 }
 
+/* The memory is the page pool of a traced server, whose states were not in it. */
+static bool states_beside(const simulate_box *box)
+{
+    return box->costs.kv_bytes > 0 && box->kv_memory == (uint64_t)box->costs.kv_bytes;
+}
+
 /* The states of all streams lie beside the pages; unless they are counted out they take half of the memory at most. */
 static status count_streams(sim_config *config, const simulate_box *box, error *err)
 {
-    double state = box->costs.state_bytes, memory = (double)box->kv_memory;
+    double state = states_beside(box) ? 0 : box->costs.state_bytes, memory = (double)box->kv_memory;
     if (config->max_sequences && config->max_sequences * state >= memory)
         return error_set(err, ERR_LIMIT, "--parallel %u: their states take %.3g GB, there are %.3g for KV and states",
                          config->max_sequences, config->max_sequences * state / 1e9, memory / 1e9);
@@ -70,8 +76,8 @@ static status count_pages(sim_config *config, const simulate_box *box, error *er
 {
     double token_bytes = box->costs.kv_token_bytes > 0 ? box->costs.kv_token_bytes : KV_TOKEN_UNKNOWN;
     double page_bytes = token_bytes * PAGE_TOKENS, state = box->costs.state_bytes;
-    bool pool = (double)box->kv_memory == box->costs.kv_bytes; /* a traced server's: its states lay beside it */
-    double pages = ((double)box->kv_memory - (pool ? 0 : config->max_sequences * state)) / page_bytes;
+    double states = states_beside(box) ? 0 : config->max_sequences * state;
+    double pages = ((double)box->kv_memory - states) / page_bytes;
     if (pages < PAGES_MIN + 2 * state / page_bytes)
         return error_set(err, ERR_LIMIT,
                          "%s leaves %.3g GB for KV and states, too little for one stream (--kv-memory SIZE)",

@@ -9,8 +9,8 @@
 
 typedef enum { /* of prompts, the first ones first */
                LANE_SHORT,
+               LANE_TURN, /* long, of a conversation that is mostly cached; never batch */
                LANE_SHORT_BATCH,
-               LANE_TURN, /* long, of a conversation that is mostly cached */
                LANE_DOCUMENT,
                LANE_DOCUMENT_BATCH,
                LANES

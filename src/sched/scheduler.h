@@ -4,7 +4,7 @@
  *
  * Policies that keep order: first come, first served; the first waiting sequence is admitted when a slot is free, no
  * other prompt is being read and its whole history fits the pages that are free, or that the prefix cache can give up,
- * with one page to spare for each running stream. The others: prompts stand in four lanes (short before documents,
+ * with one page to spare for each running stream. The others: prompts stand in five lanes (short before documents,
  * interactive before batch, none below its floor); inside a lane the tenant with the least device time by weight goes
  * first, by arrival inside a tenant. At most one document runs; it is set aside, pages kept, at a chunk border when its
  * tenant is ahead of another by more than a chunk. Documents and batch work leave a quarter of the slots to short

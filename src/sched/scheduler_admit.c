@@ -347,6 +347,16 @@ static sequence *pick_in_lane(scheduler *s, lane l)
     return NULL;
 }
 
+/* No place for one more unfinished chunk: of those that are open, the one in the first lane comes to its end. */
+static sequence *first_open(const scheduler *s)
+{
+    sequence *best = NULL;
+    for (sequence *seq = s->prefilling.first; seq; seq = seq->next)
+        if (seq->chunk_open && scheduler_prompt_ready(seq) && (!best || sequence_lane(seq) < sequence_lane(best)))
+            best = seq;
+    return best;
+}
+
 sequence *scheduler_pick_prompt(scheduler *s)
 {
     sequence *first = NULL;
@@ -359,7 +369,5 @@ sequence *scheduler_pick_prompt(scheduler *s)
     if (s->policy->in_order || s->ready == 0)
         return first;
     sequence *seq = pick_in_lane(s, accounts_pick_lane(&s->accounts, s->ready));
-    if (seq && !seq->chunk_open && !chunk_slot_free(s))
-        for (seq = s->prefilling.first; seq && !(seq->chunk_open && scheduler_prompt_ready(seq)); seq = seq->next) {}
-    return seq;
+    return seq && !seq->chunk_open && !chunk_slot_free(s) ? first_open(s) : seq;
 }

@@ -72,7 +72,7 @@ static policy_view view_of(scheduler *s, uint64_t now_us)
                         .decoding = s->decoding.count - f.held,
                         .interactive = f.interactive,
                         .prefill_tokens = left,
-                        .document = prompt && prompt->document,
+                        .document = prompt && (prompt->document || prompt->turn),
                         .chunk_open = prompt && prompt->chunk_open,
                         .chunk_since_decode = s->chunk_since_decode,
                         .chunk_ended_us = s->chunk_ended_us,

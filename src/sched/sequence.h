@@ -91,9 +91,9 @@ static inline bool sequence_may_sample(const sequence *seq) /* what its next tok
 
 static inline lane sequence_lane(const sequence *seq)
 {
-    if (seq->turn)
-        return LANE_TURN;
-    return (lane)((seq->document ? LANE_DOCUMENT : LANE_SHORT) + (seq->batch ? 1 : 0));
+    if (seq->document)
+        return seq->batch ? LANE_DOCUMENT_BATCH : LANE_DOCUMENT;
+    return seq->batch ? LANE_SHORT_BATCH : seq->turn ? LANE_TURN : LANE_SHORT;
 }
 
 typedef struct { /* a list that owns nothing */

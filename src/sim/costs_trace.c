@@ -19,7 +19,7 @@ enum {
     STEP_GAP_US = 2000,
 };
 
-static const double us_most = 1e10, count_most = 1 << 24;
+static const double us_most = 1e10, count_most = 1 << 24, spread_most = 8;
 
 typedef struct {
     double size, place, us; /* rows and what they read; tokens of a chunk and its position */
@@ -113,7 +113,8 @@ static void take_step(trace_fit *f, const json_t *event)
         add(f, &f->decodes, (timed){rows, context, us, 0});
     else if (strcmp(name, "prefill") == 0)
         take_run(f, args, us);
-    else if (strcmp(name, "fused") == 0 && number(args, "tokens", count_most, &tokens) && tokens >= 1 &&
+    else if (strcmp(name, "fused") == 0 && !json_is_true(json_object_get(args, "yielded")) &&
+             number(args, "tokens", count_most, &tokens) && tokens >= 1 &&
              number(args, "position", count_most, &position))
         add(f, &f->fused, (timed){tokens, position, us, rows});
 }
@@ -281,7 +282,7 @@ static void spread_steps(trace_fit *f, sim_costs *out)
         const timed *one = &f->decodes.items[i];
         double usual_us = sim_costs_decode_us(out, one->size, one->place);
         if (usual_us > 0 && one->us - usual_us < HOLE_US)
-            f->slopes[count++] = one->us / usual_us;
+            f->slopes[count++] = fmin(fmax(one->us / usual_us, 1 / spread_most), spread_most);
     }
     qsort(f->slopes, count, sizeof *f->slopes, by_value);
     for (size_t i = 0; count > 0 && i < COST_SPREAD; i++)
@@ -357,6 +358,8 @@ static status fit(trace_fit *f, sim_costs *out, const char *name, error *err)
         add_fused_chunks(f, out);
         lay_chunks(f, out);
     }
+    if (f->no_memory)
+        return error_set(err, ERR_MEMORY, "%s: out of memory", name);
     out->step_us = mean_us(&f->gaps);
     count_holes(f, out);
     spread_steps(f, out);

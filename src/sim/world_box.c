@@ -26,7 +26,8 @@ status world_box_open(world_box *b, const world *w, bool decodes, error *err)
         how.schedule.document_tokens = config.context_length;
         how.max_queued = SAMPLES_MAX < 1 << 16 ? SAMPLES_MAX : 1 << 16;
     }
-    double step_us = sim_costs_decode_us(config.costs, 1, 0);
+    double step_us = sim_costs_decode_us(config.costs, 1, 0), least = config.costs->spread[0];
+    step_us *= least > 0 ? least : 1;
     b->least_step_us = step_us > 1 ? (uint64_t)step_us : 1;
     virtual_clock_init(&b->clock, 0);
     status st = sim_runner_create(&b->runner, &config, err);

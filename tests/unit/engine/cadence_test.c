@@ -154,8 +154,8 @@ static void a_short_prompt_overtakes_a_document_at_any_yield(void **state)
     }
 }
 
-/* How long a prompt of 1,600 tokens, of which `known` were said before, waits for its first token beside documents; a
- * question that comes just behind it does not wait for it. */
+/* How long a prompt of 1,600 tokens, of which `known` were said before, waits for its first token beside documents and
+ * a batch; a question that comes just behind it does not wait for it. */
 static uint64_t turn_beside_documents(uint32_t known, uint32_t document_tokens)
 {
     fixture f;
@@ -169,6 +169,11 @@ static uint64_t turn_beside_documents(uint32_t known, uint32_t document_tokens)
     run_for(&f, 50 * MS);
     for (uint64_t i = 10; i < 13; i++)
         fixture_submit(&f, fixture_long_request(i, 8000, 1));
+    for (uint64_t i = 20; i < 60; i++) { /* short, and more than there are slots for */
+        request *batch = fixture_long_request(i, 300, 2000);
+        batch->klass = CLASS_BATCH;
+        fixture_submit(&f, batch);
+    }
     run_for(&f, 333 * MS);
     uint64_t start_us = f.clock.time_us;
     fixture_submit(&f, turn);

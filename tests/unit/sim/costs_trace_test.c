@@ -81,6 +81,18 @@ static void chunk(server *s, uint32_t tokens, uint32_t position, uint32_t runs, 
                us / runs);
 }
 
+/* A fused step whose chunk was left out: its KV had not come. */
+static void stalled(server *s, uint32_t rows, uint32_t tokens)
+{
+    record(s,
+           (trace_record){.kind = TRACE_FUSED,
+                          .rows = (uint16_t)rows,
+                          .tokens = tokens,
+                          .request_id = s->request,
+                          .flags = TRACE_YIELDED},
+           sim_costs_decode_us(&truth, rows, 0));
+}
+
 static void fused(server *s, uint32_t rows, uint32_t tokens, uint32_t position)
 {
     s->decoded = false;
@@ -154,6 +166,9 @@ static void expect_fit(server *s)
     assert_true(c.weight_bytes == 5000 && c.kv_token_bytes == 24 && c.state_bytes == 70);
     assert_true(c.kv_bytes == 2400 && c.context == 8192);
     assert_true(c.holes_s[0] == 0 && c.holes_s[4] == 0);
+    expect_near(c.spread[0], 0.98, 0.02);
+    expect_near(c.spread[COST_SPREAD / 2], 1, 0.01);
+    expect_near(c.spread[COST_SPREAD - 1], 1.02, 0.02);
 }
 
 static void test_the_costs_are_found_again(void **state)
@@ -209,8 +224,11 @@ static void test_fused_steps(void **state)
     serve(&s, 1000);
     for (int i = 0; i < 100; i++)
         fused(&s, 1 + (uint32_t)i % 4, i % 2 ? 64 : 512, 512 * ((uint32_t)i % 8));
+    for (int i = 0; i < 600; i++)
+        stalled(&s, 2, 512);
     assert_int_equal(close_server(&s, &c, &err), OK);
     expect_near(sim_costs_fused_us(&c, 3, 0, 0, 512), sim_costs_fused_us(&truth, 3, 0, 0, 512), 0.05);
+    expect_near(sim_costs_prefill_us(&c, 0, 512), sim_costs_prefill_us(&truth, 0, 512), 0.05);
 }
 
 /* Under a policy that runs chunks with rows alone. */
