@@ -269,6 +269,7 @@ static bool lane_is_taken(const scheduler *s, const sequence *next)
 static void admit_lanes(scheduler *s, uint64_t now_us)
 {
     sequence *first[LANES];
+    scheduler_cache_hear(s);
     find_first(s, first);
     for (int l = 0; l < LANES; l++) {
         sequence *seq = first[l];

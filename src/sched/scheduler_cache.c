@@ -185,7 +185,7 @@ void scheduler_cache_end_ask(scheduler *s, sequence *seq)
     if (c->tail_ask)
         tiering_ask_end(s->tiers, c->tail_ask);
     c->ask = c->tail_ask = NULL;
-    c->tail_known = false;
+    c->tail_known = c->heard = false;
     c->tier_tail = 0;
 }
 
@@ -252,7 +252,19 @@ bool scheduler_cache_look(scheduler *s, sequence *seq)
         c->tier_pages = 0;
     }
     set_expected(s, seq);
+    c->heard = answered && c->ask;
     return answered;
+}
+
+void scheduler_cache_hear(scheduler *s)
+{
+    if (!s->tiers)
+        return;
+    for (sequence *seq = s->waiting.first; seq; seq = seq->next) {
+        const sequence_cache *c = &seq->cache;
+        if (c->ask && !c->heard && tiering_answered(c->ask) && (!c->tail_ask || tiering_answered(c->tail_ask)))
+            scheduler_cache_look(s, seq);
+    }
 }
 
 void scheduler_cache_arrive(scheduler *s, sequence *seq)

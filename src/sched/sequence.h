@@ -29,6 +29,7 @@ typedef struct {             /* between a sequence and the prefix cache: see sch
     bool tail_held, tail_restored;   /* that page is held until it is copied; a tier brings it */
     bool tail_saved;                 /* the state at its end lies in its first row of the table of states */
     bool tail_known;                 /* the tiers have said whether they have one */
+    bool heard;                      /* they have said all that they were asked, and it was looked at */
     page_id tail_page;
     uint64_t tail_serial;                    /* of the tail that it went on in; 0: none */
     uint32_t tail_holder, tail_state_holder; /* of tier_tail */

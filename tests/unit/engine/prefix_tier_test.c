@@ -19,7 +19,7 @@ typedef struct { /* outlives the engines that use it */
     uint32_t count;
     _Atomic uint32_t damage; /* one page in so many cannot be read; 0: none */
     _Atomic uint32_t part_us, has_us;
-    _Atomic uint32_t gets, got_pages;
+    _Atomic uint32_t gets, got_pages, asked;
 } attic;
 
 typedef struct {
@@ -51,6 +51,7 @@ static void attic_has(tier *t, const prefix_key *keys, uint32_t count, bool *out
     for (uint32_t i = 0; i < count; i++)
         out[i] = find(a, keys[i]) != NULL;
     pthread_mutex_unlock(&a->lock);
+    a->asked++;
 }
 
 static void attic_put(tier *t, const tier_page *pages, uint32_t count)
@@ -247,6 +248,57 @@ static void a_restart_is_warm(void **unused)
     }
 }
 
+static uint64_t admitted_us(world *w, uint64_t id)
+{
+    static trace_record records[TRACE_COPY_MAX];
+    uint64_t cursor = 0, lost;
+    size_t count;
+    while ((count = engine_read_trace(w->f.engine, &cursor, records, TRACE_COPY_MAX, &lost)) > 0)
+        for (size_t i = 0; i < count; i++)
+            if (records[i].kind == TRACE_ADMITTED && records[i].request_id == id)
+                return records[i].start_us;
+    fail_msg("request %u was not admitted", (unsigned)id);
+    return 0;
+}
+
+/* Until the tier has answered it looks like one. */
+static void a_turn_from_a_tier_does_not_wait_for_documents(void **unused)
+{
+    (void)unused;
+    static world w;
+    attic a;
+    attic_open(&a);
+    w = (world){.random = {9}};
+    boot(&w, &a, box(DENSE, 2000), false); /* one question: tails would be asked for besides, in real time */
+    talk *t = &w.talks[0];
+    t->count = 0;
+    say(&w, t, 700);
+    answer(&w, t, 64);
+    halt(&w);
+    boot(&w, &a, box(DENSE, 2000), false);
+    uint64_t document = w.next_id;
+    for (int i = 1; i < 5; i++) {
+        w.talks[i].count = 0;
+        say(&w, &w.talks[i], 800);
+        fixture_submit(&w.f, ask(&w, &w.talks[i], 4));
+    }
+    say(&w, t, 30);
+    uint64_t turn = w.next_id;
+    uint32_t asked = a.asked;
+    fixture_submit(&w.f, ask(&w, t, 4));
+    engine_step(w.f.engine);
+    for (int waits = 0; a.asked < asked + 5; waits++) { /* for each of the five */
+        assert_true(waits < 100000);
+        nap(50);
+    }
+    nap(20000);
+    run(&w);
+    assert_true(cached_of(&w, turn) >= 700);
+    assert_true(admitted_us(&w, turn) < admitted_us(&w, document + 1));
+    halt(&w);
+    attic_end(&a);
+}
+
 static void what_is_damaged_is_computed(void **unused)
 {
     (void)unused;
@@ -300,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restart_is_warm),
+        cmocka_unit_test(a_turn_from_a_tier_does_not_wait_for_documents),
         cmocka_unit_test(what_is_damaged_is_computed),
         cmocka_unit_test(whatever_the_tiers_do_the_words_are_the_same),
     };
