@@ -61,7 +61,7 @@ static status size_memory(simulate_result *r, const simulate_options *o, const s
     uint64_t context = o->context ? o->context : box->context ? box->context : longest + 64;
     r->context = (uint32_t)(context > CONTEXT_MAX ? CONTEXT_MAX : context);
     if (longest > r->context)
-        return error_set(err, ERR_LIMIT, "a session of this load comes to %llu tokens, the context holds %u",
+        return error_set(err, ERR_LIMIT, "a session of this load comes to %llu tokens, the context holds %u (--ctx)",
                          (unsigned long long)longest, r->context);
     uint64_t state = box->costs.state_bytes > 0 ? (uint64_t)ceil(box->costs.state_bytes / (double)r->page_bytes) : 0;
     if (r->pages < 8 + 2 * state)

@@ -83,8 +83,7 @@ status scheduler_cache_create(scheduler *s, const scheduler_config *config, erro
 void scheduler_cache_destroy(scheduler *s);
 void scheduler_cache_arrive(scheduler *s, sequence *seq); /* a first look: is it a document? */
 bool scheduler_cache_look(scheduler *s, sequence *seq);   /* false: a tier has not answered yet */
-void scheduler_cache_hear(
-    scheduler *s); /* looks again at who waits where the tiers have answered since: lanes change */
+void scheduler_cache_hear(scheduler *s); /* looks again where tiers have answered since: who waits may change lanes */
 uint32_t scheduler_room(const scheduler *s, const sequence *seq); /* pages that are free or could be made so for it */
 void scheduler_release_pages(scheduler *s, const page_id *pages, uint32_t count);
 void scheduler_release_state(scheduler *s, sequence *seq); /* the pages of the state that it started from */
